@@ -1,0 +1,1 @@
+"""What a worker computes: the labs' science. No Django and no Celery in here."""
