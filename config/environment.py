@@ -1,0 +1,57 @@
+"""Reading the environment strictly: what is set wrongly stops the process with one clear line."""
+
+import secrets
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+from environ import Env
+
+TRUE = {"1", "true", "yes", "on"}
+FALSE = {"0", "false", "no", "off"}
+
+env = Env()
+
+
+def strict_bool(name: str, default: bool) -> bool:
+    """A boolean that refuses to guess: `maybe` is an error, not False."""
+    raw = env.str(name, default="").strip().lower()
+    if raw == "":
+        return default
+    if raw in TRUE:
+        return True
+    if raw in FALSE:
+        return False
+    raise ImproperlyConfigured(f"{name} must be true or false, not {raw!r}")
+
+
+def positive_int(name: str, default: int) -> int:
+    """A whole number of at least 1."""
+    raw = env.str(name, default=str(default))
+    if not raw.strip().isdigit() or int(raw) < 1:
+        raise ImproperlyConfigured(f"{name} must be a whole number of at least 1, not {raw!r}")
+    return int(raw)
+
+
+def name_list(name: str, default: list[str]) -> list[str]:
+    """Comma-separated names without blanks."""
+    return [item.strip() for item in env.list(name, default=default) if item.strip()]
+
+
+def secret_key(*, embedded: bool, var_dir: Path) -> str:
+    """`SECRET_KEY`, required beside a database server; the embedded default makes one and keeps it in var/."""
+    key: str = env.str("SECRET_KEY", default="")
+    if key:
+        if len(key) < 32:
+            raise ImproperlyConfigured("SECRET_KEY must have at least 32 characters")
+        return key
+    if not embedded:
+        raise ImproperlyConfigured("SECRET_KEY must be set when DATABASE_URL is set")
+    path = var_dir / "secret_key"
+    try:
+        # "x" makes two processes that start together agree on one key.
+        with path.open("x") as file:
+            path.chmod(0o600)
+            file.write(secrets.token_urlsafe(48))
+    except FileExistsError:
+        pass
+    return path.read_text()

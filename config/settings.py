@@ -1,0 +1,238 @@
+"""One settings file. Everything that differs between sites comes from the environment.
+
+Without any variable set, Staffloop runs embedded: SQLite, and Celery over a folder, all under var/.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+
+import csp.constants
+from django.core.exceptions import ImproperlyConfigured
+
+from config.environment import env, name_list, positive_int, secret_key, strict_bool
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VAR_DIR = Path(env.str("STAFFLOOP_VAR", default=str(BASE_DIR / "var"))).resolve()
+VAR_DIR.mkdir(parents=True, exist_ok=True)
+
+EMBEDDED = env.str("DATABASE_URL", default="") == ""
+DEBUG = strict_bool("DEBUG", False)
+SECRET_KEY = secret_key(embedded=EMBEDDED, var_dir=VAR_DIR)
+ALLOWED_HOSTS = name_list("ALLOWED_HOSTS", ["127.0.0.1", "localhost", "[::1]"])
+CSRF_TRUSTED_ORIGINS = name_list("CSRF_TRUSTED_ORIGINS", [])
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "knox",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "csp",
+    "quiz",
+    "labs",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "config.middleware.BodyLimitMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "config.urls"
+ASGI_APPLICATION = "config.asgi.application"
+WSGI_APPLICATION = "config.wsgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "config" / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+# Database -----------------------------------------------------------------------------------------
+
+if EMBEDDED:
+    DATABASES = {
+        "default": {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": VAR_DIR / "db.sqlite3",
+            "OPTIONS": {
+                # A deferred transaction that turns writer fails at once with "database is locked".
+                "transaction_mode": "IMMEDIATE",
+                "timeout": 30,
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+            },
+            "TEST": {"NAME": VAR_DIR / "test.sqlite3"},
+        }
+    }
+else:
+    DATABASES = {"default": env.db("DATABASE_URL")}
+    if "sqlite" in DATABASES["default"]["ENGINE"]:
+        raise ImproperlyConfigured("DATABASE_URL must name PostgreSQL; leave it unset for embedded SQLite")
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# Celery -------------------------------------------------------------------------------------------
+
+BROKER_URL = env.str("BROKER_URL", default="filesystem://")
+RUN_TIME_LIMIT_S = positive_int("STAFFLOOP_RUN_TIME_LIMIT_S", 150)
+RUN_MEMORY_LIMIT_BYTES = positive_int("STAFFLOOP_RUN_MEMORY_LIMIT_MIB", 4096) * 2**20
+RUN_LEASE_S = positive_int("STAFFLOOP_RUN_LEASE_S", 15)
+RUN_HEARTBEAT_S = 1.0
+RUN_MAX_TRIES = positive_int("STAFFLOOP_RUN_MAX_TRIES", 3)
+RUN_REPORT_LIMIT_BYTES = 2 * 2**20
+RUNS_ACTIVE_PER_LEARNER = positive_int("STAFFLOOP_RUNS_ACTIVE_PER_LEARNER", 4)
+SWEEP_INTERVAL_S = positive_int("STAFFLOOP_SWEEP_INTERVAL_S", 5)
+# How long a queued run may wait before its message is sent once more.
+SWEEP_RESEND_S = positive_int("STAFFLOOP_SWEEP_RESEND_S", 30)
+
+CELERY_BROKER_URL = BROKER_URL
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_DEFAULT_QUEUE = "runs"
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+CELERY_BROKER_TRANSPORT_OPTIONS = {}
+if BROKER_URL.startswith("filesystem:"):
+    CELERY_BROKER_TRANSPORT = "config.filesystem_broker:Transport"
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "data_folder_in": str(VAR_DIR / "broker" / "in"),
+        "data_folder_out": str(VAR_DIR / "broker" / "in"),
+        "processed_folder": str(VAR_DIR / "broker" / "processed"),
+        "control_folder": str(VAR_DIR / "broker" / "control"),
+    }
+elif BROKER_URL.startswith("redis"):
+    # Must exceed the longest run, or Redis hands out a message that is still being worked on.
+    CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 2 * RUN_TIME_LIMIT_S + 60}
+
+# People -------------------------------------------------------------------------------------------
+
+AUTH_USER_MODEL = "quiz.Learner"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "home"
+LOGOUT_REDIRECT_URL = "home"
+# Anyone may make an account on a laptop; a site with its own people says so.
+STAFFLOOP_OPEN_REGISTRATION = strict_bool("STAFFLOOP_OPEN_REGISTRATION", EMBEDDED)
+
+# REST ---------------------------------------------------------------------------------------------
+
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2**20
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "knox.auth.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["config.parsers.PointingJSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_PAGINATION_CLASS": "config.pagination.NewestFirst",
+    "PAGE_SIZE": 50,
+    "EXCEPTION_HANDLER": "config.problems.handle",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+    "DEFAULT_THROTTLE_RATES": {"register": env.str("STAFFLOOP_REGISTER_RATE", default="60/hour")},
+    "NUM_PROXIES": 0,
+    "STRICT_JSON": True,
+}
+REST_KNOX = {
+    "AUTH_HEADER_PREFIX": "Bearer",
+    "TOKEN_TTL": timedelta(days=30),
+    "TOKEN_LIMIT_PER_USER": 20,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Staffloop",
+    "VERSION": "1.0.0",
+    "DESCRIPTION": "Quizzes and graded torch labs on serving large language models.",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": r"/api/v1",
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {
+        "RunState": "labs.models.Run.State",
+        "TaskAttemptState": "labs.models.TaskAttempt.State",
+        "AttemptState": "quiz.models.Attempt.State",
+    },
+}
+
+# Pages --------------------------------------------------------------------------------------------
+
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+STATIC_URL = "static/"
+STATIC_ROOT = VAR_DIR / "static"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "config.static.ManifestStorage"},
+}
+WHITENOISE_KEEP_ONLY_HASHED_FILES = True
+FIXTURE_DIRS = [BASE_DIR / "fixtures"]
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [csp.constants.NONE],
+        "script-src": [csp.constants.SELF],
+        "style-src": [csp.constants.SELF],
+        "img-src": [csp.constants.SELF, "data:"],
+        "font-src": [csp.constants.SELF],
+        "connect-src": [csp.constants.SELF],
+        "form-action": [csp.constants.SELF],
+        "base-uri": [csp.constants.NONE],
+        "frame-ancestors": [csp.constants.SELF],
+    }
+}
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "SAMEORIGIN"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SECURE = strict_bool("SECURE_COOKIES", not EMBEDDED)
+CSRF_COOKIE_SECURE = SESSION_COOKIE_SECURE
+SECURE_SSL_REDIRECT = strict_bool("SECURE_SSL_REDIRECT", False)
+if strict_bool("BEHIND_TLS_PROXY", False):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname:<7} {name}: {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", default="INFO")},
+    "loggers": {
+        "django.server": {"level": "WARNING"},
+        "celery": {"level": env.str("LOG_LEVEL", default="INFO")},
+        "kombu": {"level": "WARNING"},
+        "labs": {"level": env.str("LOG_LEVEL", default="INFO")},
+    },
+}

@@ -1,0 +1,7 @@
+"""Labs, their graded tasks, drawn instances, and runs."""
+
+from labs.models.attempts import TaskAttempt
+from labs.models.lab import Lab, LabTask
+from labs.models.runs import Figure, Run
+
+__all__ = ["Figure", "Lab", "LabTask", "Run", "TaskAttempt"]

@@ -1,0 +1,86 @@
+"""A lab is a job of the catalogue that learners may run; a task is an activity on it with a rubric."""
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from pydantic import ValidationError as InvalidRubric
+
+from labs.rubric import Rubric, unknown_names
+from quiz.models import Activity
+from simworkers import catalog
+
+
+class Lab(models.Model):
+    """The slug is the job's name in the catalogue; the texts are the author's."""
+
+    slug = models.SlugField(unique=True)
+    title = models.CharField(max_length=200)
+    summary = models.TextField(blank=True, help_text="Markdown.")
+
+    def __str__(self) -> str:
+        return self.title
+
+    @property
+    def job(self) -> catalog.Job:
+        """Raises catalog.UnknownLab where the row outlived its job."""
+        return catalog.get_job(self.slug)
+
+    def clean(self) -> None:
+        if self.slug not in catalog.job_names():
+            raise ValidationError({"slug": f"No such job; there are: {', '.join(catalog.job_names())}."})
+
+
+class LabTask(models.Model):
+    """A graded task: what is drawn, what the learner may set, and how the report is judged."""
+
+    activity = models.OneToOneField(Activity, on_delete=models.CASCADE, related_name="lab_task")
+    lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="tasks")
+    kind = models.SlugField(
+        help_text="The kind of task in the lab's catalogue entry; it draws the instances."
+    )
+    prompt = models.TextField(help_text="What to do; Markdown.")
+    rubric = models.JSONField(help_text="Criteria: metric, how it is judged, points, feedback when missed.")
+    attempts_allowed = models.PositiveSmallIntegerField(default=3)
+    published = models.BooleanField(default=False)
+
+    def __str__(self) -> str:
+        return self.activity.title
+
+    @property
+    def slug(self) -> str:
+        return self.activity.slug
+
+    @property
+    def task_kind(self) -> catalog.TaskKind:
+        return self.lab.job.tasks[self.kind]
+
+    def parsed_rubric(self) -> Rubric:
+        """Raises pydantic's ValidationError; clean() has refused such a rubric before."""
+        return Rubric.model_validate(self.rubric)
+
+    def clean(self) -> None:
+        errors: dict[str, Any] = {}
+        if self.activity_id and self.activity.kind != Activity.Kind.LAB_TASK:
+            errors["activity"] = "Must be an activity of the kind lab task."
+        if self.lab_id:
+            if self.kind not in self.lab.job.tasks:
+                known = ", ".join(self.lab.job.tasks)
+                errors["kind"] = f"The lab {self.lab.slug} knows: {known}."
+            else:
+                errors |= self.rubric_errors()
+        if errors:
+            raise ValidationError(errors)
+
+    def rubric_errors(self) -> dict[str, list[str]]:
+        try:
+            parsed = self.parsed_rubric()
+        except InvalidRubric as exc:
+            places = [".".join(str(part) for part in error["loc"]) for error in exc.errors()]
+            return {
+                "rubric": [
+                    f"{place or 'rubric'}: {e['msg']}" for place, e in zip(places, exc.errors(), strict=True)
+                ]
+            }
+        problems = unknown_names(parsed, self.lab.job, self.task_kind)
+        return {"rubric": problems} if problems else {}

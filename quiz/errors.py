@@ -1,0 +1,69 @@
+"""Refusals that reach the caller as problem documents. Plain exceptions: services raise them, and
+config/problems.py, named in the settings, turns them into responses."""
+
+from collections.abc import Iterable
+
+
+class Refusal(Exception):
+    """The caller asked for something that the rules do not allow. Says why in a sentence.
+
+    `errors` are (JSON pointer into the body, sentence) pairs.
+    """
+
+    status = 409
+    slug = "conflict"
+    title = "The request conflicts with the present state"
+
+    def __init__(self, detail: str, *, errors: Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.errors = tuple(errors)
+
+
+class Conflict(Refusal):
+    """Somebody or something was faster: the state is no longer the one the caller saw."""
+
+
+class InvalidInput(Refusal):
+    """Values that cannot be accepted; each error points at its field."""
+
+    status = 400
+    slug = "invalid-input"
+    title = "Some values were not accepted"
+
+    def __init__(self, errors: Iterable[tuple[str, str]]) -> None:
+        errors = tuple(errors)
+        super().__init__("; ".join(f"{pointer.lstrip('/') or 'body'}: {text}" for pointer, text in errors))
+        self.errors = errors
+
+
+class Closed(Refusal):
+    """The activity is not open now."""
+
+    status = 403
+    slug = "closed"
+    title = "This activity is closed"
+
+
+class UsedUp(Refusal):
+    """No attempt is left."""
+
+    status = 403
+    slug = "attempts-used-up"
+    title = "No attempt is left"
+
+
+class NotEnrolled(Refusal):
+    """The learner is not in this class."""
+
+    status = 403
+    slug = "not-enrolled"
+    title = "Not enrolled"
+
+
+class TooMany(Refusal):
+    """The learner already has as many of these under way as one may have."""
+
+    status = 429
+    slug = "too-many-active"
+    title = "Too many at once"
