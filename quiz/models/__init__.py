@@ -1,6 +1,7 @@
 """The course: people, content, questions, attempts and grades."""
 
 from quiz.models.attempts import Attempt, Response
+from quiz.models.content import LoadedFile
 from quiz.models.course import Activity, Course, Enrollment, Offering, Section
 from quiz.models.grades import Grade, GradeChange
 from quiz.models.people import Learner
@@ -14,6 +15,7 @@ __all__ = [
     "Grade",
     "GradeChange",
     "Learner",
+    "LoadedFile",
     "Offering",
     "Option",
     "Question",

@@ -32,6 +32,11 @@ class Attempt(models.Model):
             models.UniqueConstraint(
                 fields=["quiz", "offering", "learner", "number"], name="attempt_number_once_per_learner"
             ),
+            models.UniqueConstraint(
+                fields=["quiz", "offering", "learner"],
+                condition=models.Q(state="open"),
+                name="one_open_attempt_per_learner",
+            ),
             models.CheckConstraint(
                 condition=models.Q(score__isnull=True) | models.Q(score__gte=0, score__lte=1),
                 name="attempt_score_within_zero_and_one",

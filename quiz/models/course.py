@@ -1,9 +1,14 @@
 """Content that classes share (Course, Section, Activity) and what belongs to one class (Offering, Enrollment)."""
 
+from typing import TYPE_CHECKING, Self
+
 from django.conf import settings
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.utils import timezone
+
+if TYPE_CHECKING:
+    from quiz.models.people import Learner
 
 
 class Course(models.Model):
@@ -62,6 +67,15 @@ class Activity(models.Model):
 
     def __str__(self) -> str:
         return self.title
+
+
+class OfferingQuerySet(models.QuerySet["Offering"]):
+    def visible_to(self, learner: "Learner") -> Self:
+        """The classes that a person is in or may join; staff see all."""
+        if learner.is_staff:
+            return self
+        mine = Enrollment.objects.filter(learner=learner).values("offering")
+        return self.filter(models.Q(self_enrolment=True) | models.Q(pk__in=mine))
 
 
 class Offering(models.Model):

@@ -1,8 +1,11 @@
 """Questions. A published version never changes: an edit makes the next one."""
 
+from typing import Any
+
 from django.db import models
 from django.db.models import Q
 
+from quiz.errors import Conflict
 from quiz.models.course import Activity
 
 
@@ -35,6 +38,10 @@ class Question(models.Model):
 
     def __str__(self) -> str:
         return self.slug
+
+    def current_version(self) -> "QuestionVersion | None":
+        """What is served now: the newest published version."""
+        return self.versions.filter(published_at__isnull=False).order_by("-number").first()
 
 
 class QuizQuestion(models.Model):
@@ -83,6 +90,18 @@ class QuestionVersion(models.Model):
     def __str__(self) -> str:
         return f"{self.question} v{self.number}"
 
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        refuse_if_published(self.pk)
+        super().save(*args, **kwargs)
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        refuse_if_published(self.pk)
+        return super().delete(*args, **kwargs)
+
+    @property
+    def is_published(self) -> bool:
+        return self.published_at is not None
+
 
 class Option(models.Model):
     version = models.ForeignKey(QuestionVersion, on_delete=models.CASCADE, related_name="options")
@@ -102,3 +121,17 @@ class Option(models.Model):
 
     def __str__(self) -> str:
         return f"{self.version} {self.key}"
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        refuse_if_published(self.version_id)
+        super().save(*args, **kwargs)
+
+    def delete(self, *args: Any, **kwargs: Any) -> tuple[int, dict[str, int]]:
+        refuse_if_published(self.version_id)
+        return super().delete(*args, **kwargs)
+
+
+def refuse_if_published(version_id: int | None) -> None:
+    """Asks the database, since the instance in hand may be older than the publication."""
+    if QuestionVersion.objects.filter(pk=version_id, published_at__isnull=False).exists():
+        raise Conflict("This version is published and never changes; an edit makes the next version.")
