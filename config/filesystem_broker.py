@@ -78,7 +78,8 @@ class Channel(filesystem.Channel):
 
     # Messages
 
-    def _put(self, queue: str, message: Any, **kwargs: Any) -> None:
+    # The stubs call the second argument `message` in one base class and `payload` in the other.
+    def _put(self, queue: str, message: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """Publish `message`. ChannelError if the disk refuses."""
         name = f"{time.time_ns():020d}-{uuid.uuid4().hex}.json"
         draft = self.writing / name
