@@ -64,7 +64,8 @@ class Job:
 
 
 class PreparedInstance(BaseModel):
-    """A drawn task: locked values (and the defaults of open ones), what the learner sees, the graded run's seed."""
+    """A drawn task: locked values (and the defaults of open ones), what the learner sees, the graded "
+    "run's seed."""
 
     params: dict[str, Any]
     visible: dict[str, Any]
@@ -119,7 +120,8 @@ class UnknownLab(KeyError):
 MOE_EPLB = Job(
     name="moe-eplb",
     title="Send tokens to experts",
-    summary="Real text is routed to experts on several GPUs; one GPU becomes the straggler that all others wait for. "
+    summary="Real text is routed to experts on several GPUs; one GPU becomes the straggler that all others "
+    "wait for. "
     "Copy busy experts, place them anew, and see what balance costs in memory.",
     params=MoeParams,
     metrics=MoeMetrics,
@@ -129,30 +131,35 @@ MOE_EPLB = Job(
         FigureSpec(
             "gpu-tokens",
             "Tokens that each GPU receives, before and after balancing",
-            "Token copies per GPU in one layer, over all measured steps. The dark outline marks the straggler; "
+            "Token copies per GPU in one layer, over all measured steps. The dark outline marks the "
+            "straggler; "
             "the dashed line is the mean, which no placement can move.",
         ),
         FigureSpec(
             "step-time",
             "Where a step's time goes on each GPU",
-            "Modelled time of one step, split into expert compute, dispatch and combine over the links, and waiting at "
+            "Modelled time of one step, split into expert compute, dispatch and combine over the links, "
+            "and waiting at "
             "the barrier for the slowest GPU of each layer.",
         ),
         FigureSpec(
             "hbm-ledger",
             "What fills each GPU's memory",
-            "HBM of each GPU over all MoE layers of the accounted model. Extra copies of experts take the room in "
+            "HBM of each GPU over all MoE layers of the accounted model. Extra copies of experts take the "
+            "room in "
             "which KV could live.",
         ),
         FigureSpec(
             "what-binds",
             "What binds the modelled time",
-            "Share of all GPU time bound by each resource, before and after balancing. The shares of a row add up to one.",
+            "Share of all GPU time bound by each resource, before and after balancing. The shares of a row "
+            "add up to one.",
         ),
         FigureSpec(
             "imbalance",
             "Imbalance over the steps",
-            "Tokens of the busiest GPU ÷ mean, averaged over layers. The grey rule is the sampling floor, what chance "
+            "Tokens of the busiest GPU ÷ mean, averaged over layers. The grey rule is the sampling floor, "
+            "what chance "
             "alone leaves; triangles mark rebalances.",
         ),
     ),
@@ -180,7 +187,7 @@ MOE_EPLB = Job(
 _JOBS = {job.name: job for job in (MOE_EPLB,)}
 
 _ROOT = Path(__file__).parent
-# What decides a lab's numbers. The catalogue itself stays out: adding a lab must not age the reports of another.
+# What decides a lab's numbers. The catalogue stays out: a new lab must not age another lab's reports.
 _SOURCES = {"moe-eplb": ("hardware.py", "rng.py", "text.py", "corpora/*.txt", "moe/**/*")}
 
 

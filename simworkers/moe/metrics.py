@@ -14,7 +14,8 @@ def _metric(unit: str, description: str) -> Any:
 
 
 class MoeMetrics(BaseModel):
-    """Scalars first, then the arrays that the figures draw (L layers, E experts, G GPUs, S slots, N steps)."""
+    """Scalars first, then the arrays that the figures draw (L layers, E experts, G GPUs, S slots, N "
+    "steps)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -28,15 +29,18 @@ class MoeMetrics(BaseModel):
     max_over_mean_max: float = _metric("ratio", "The same, largest (step, layer), chosen setting.")
     sampling_floor: float = _metric(
         "ratio",
-        "Mean max/mean of 1,000 seeded draws of tokens × top_k over equally likely GPUs: what chance alone leaves.",
+        "Mean max/mean of 1,000 seeded draws of tokens × top_k over equally likely GPUs: what chance alone "
+        "leaves.",
     )
     node_bound: float = _metric(
         "ratio",
-        "Best max/mean over nodes while whole groups stay in one node, on the measured load; mean over layers.",
+        "Best max/mean over nodes while whole groups stay in one node, on the measured load; mean over "
+        "layers.",
     )
     imbalance_removed_share: float = _metric(
         "fraction",
-        "(contiguous − reached) ÷ (contiguous − sampling floor) of the mean max/mean; below 0 when made worse, "
+        "(contiguous − reached) ÷ (contiguous − sampling floor) of the mean max/mean; below 0 when made "
+        "worse, "
         "0 where contiguous is not above the floor.",
     )
     balancedness_sum_before: float = _metric("fraction", "Σ mean ÷ Σ max over (step, layer), contiguous.")
@@ -47,7 +51,8 @@ class MoeMetrics(BaseModel):
     balancedness_mean: float = _metric("fraction", "Mean of (mean ÷ max) over (step, layer), chosen setting.")
     straggler_gpu_before: int = _metric(
         "GPU index",
-        "GPU with the most tokens over all measured steps and layers, contiguous; the lowest index wins a tie.",
+        "GPU with the most tokens over all measured steps and layers, contiguous; the lowest index wins a "
+        "tie.",
     )
     straggler_gpu: int = _metric("GPU index", "The same under the chosen setting.")
     step_time_before_us: float = _metric(

@@ -62,7 +62,8 @@ class MoeParams(BaseModel):
         4,
         ge=1,
         le=61,
-        description="MoE layers that are simulated. The HBM ledger accounts all MoE layers of the model profile.",
+        description="MoE layers that are simulated. The HBM ledger accounts all MoE layers of the model "
+        "profile.",
         json_schema_extra=_form("Model", "layers"),
     )
     num_groups: Literal[1, 2, 4, 8] = Field(
@@ -74,7 +75,8 @@ class MoeParams(BaseModel):
         0,
         ge=0,
         le=2**31 - 1,
-        description="Which checkpoint: draws the fitted gate and the numbering of the experts of every layer.",
+        description="Which checkpoint: draws the fitted gate and the numbering of the experts of every "
+        "layer.",
         json_schema_extra=_form("Model", ""),
     )
     chat_weight: int = Field(
@@ -157,7 +159,8 @@ class MoeParams(BaseModel):
     )
     eplb: bool = Field(
         False,
-        description="Whether the balancer runs. Off: experts stay where contiguous placement puts them, without copies.",
+        description="Whether the balancer runs. Off: experts stay where contiguous placement puts them, "
+        "without copies.",
         json_schema_extra=_form("Balancer", ""),
     )
     eplb_policy: Literal["auto", "hierarchical", "global"] = Field(
@@ -170,7 +173,8 @@ class MoeParams(BaseModel):
         0,
         ge=0,
         le=8,
-        description="Extra slots on each GPU, in every layer, for copies of busy experts. Ignored while EPLB is off.",
+        description="Extra slots on each GPU, in every layer, for copies of busy experts. Ignored while "
+        "EPLB is off.",
         json_schema_extra=_form("Balancer", "slots"),
     )
     window_steps: int = Field(
@@ -244,7 +248,8 @@ class MoeParams(BaseModel):
         routed = tokens * top_k * layers * (warmup + steps)
         if routed > MAX_ROUTED_COPIES:
             raise ValueError(
-                f"tokens_per_step × top_k × num_layers × (warmup_steps + num_steps) = {routed:,} routed token copies; "
+                f"tokens_per_step × top_k × num_layers × (warmup_steps + num_steps) = {routed:,} routed "
+                f"token copies; "
                 f"at most {MAX_ROUTED_COPIES:,}"
             )
         return steps

@@ -11,12 +11,14 @@ class BalancePrediction(BaseModel):
     straggler_gpu: int = Field(
         ge=0,
         le=63,
-        description="GPU that receives the most tokens over all measured steps and layers while the balancer is off.",
+        description="GPU that receives the most tokens over all measured steps and layers while the "
+        "balancer is off.",
         json_schema_extra={"unit": "GPU index, from 0"},
     )
     max_over_mean: float = Field(
         ge=1,
         le=64,
-        description="Tokens of the busiest GPU ÷ mean over GPUs, averaged over measured steps and layers, balancer off.",
+        description="Tokens of the busiest GPU ÷ mean over GPUs, averaged over measured steps and layers, "
+        "balancer off.",
         json_schema_extra={"unit": "ratio"},
     )
