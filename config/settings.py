@@ -43,6 +43,7 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "config.middleware.BodyLimitMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.http.ConditionalGetMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -117,12 +118,7 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_BROKER_TRANSPORT_OPTIONS = {}
 if BROKER_URL.startswith("filesystem:"):
     CELERY_BROKER_TRANSPORT = "config.filesystem_broker:Transport"
-    CELERY_BROKER_TRANSPORT_OPTIONS = {
-        "data_folder_in": str(VAR_DIR / "broker" / "in"),
-        "data_folder_out": str(VAR_DIR / "broker" / "in"),
-        "processed_folder": str(VAR_DIR / "broker" / "processed"),
-        "control_folder": str(VAR_DIR / "broker" / "control"),
-    }
+    CELERY_BROKER_TRANSPORT_OPTIONS = {"folder": str(VAR_DIR / "broker"), "polling_interval": 0.08}
 elif BROKER_URL.startswith("redis"):
     # Must exceed the longest run, or Redis hands out a message that is still being worked on.
     CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 2 * RUN_TIME_LIMIT_S + 60}

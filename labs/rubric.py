@@ -213,6 +213,16 @@ def number(values: Mapping[str, Any], name: str) -> float:
     return value
 
 
+def compare_prediction(
+    prediction: Mapping[str, Any], truths: Mapping[str, str], values: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """What was predicted beside what came out. truths: field of the prediction → metric that holds the truth."""
+    return [
+        {"field": field, "predicted": prediction.get(field), "metric": metric, "actual": values.get(metric)}
+        for field, metric in truths.items()
+    ]
+
+
 def unknown_names(rubric: Rubric, job: Job, kind: TaskKind) -> list[str]:
     """A sentence for each metric that the lab does not report as a single number."""
     schema = job.metrics.model_json_schema()["properties"]

@@ -1,3 +1,20 @@
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from labs import api
+
+urlpatterns = [
+    path("labs/", api.LabList.as_view(), name="lab-list"),
+    path("labs/<slug:slug>/", api.LabDetail.as_view(), name="lab-detail"),
+    path("labs/<slug:slug>/schemas/<slug:name>/", api.LabSchema.as_view(), name="lab-schema"),
+    path("labs/<slug:slug>/runs/", api.LabRuns.as_view(), name="lab-runs"),
+    path("tasks/", api.TaskList.as_view(), name="task-list"),
+    path("tasks/<slug:slug>/", api.TaskDetail.as_view(), name="task-detail"),
+    path("tasks/<slug:slug>/attempts/", api.TaskAttempts.as_view(), name="task-attempts"),
+    path("task-attempts/<uuid:public_id>/", api.TaskAttemptDetail.as_view(), name="task-attempt-detail"),
+    path("runs/", api.RunList.as_view(), name="run-list"),
+    path("runs/<uuid:public_id>/", api.RunDetail.as_view(), name="run-detail"),
+    path("runs/<uuid:public_id>/cancellation/", api.RunCancellation.as_view(), name="run-cancellation"),
+    path("runs/<uuid:public_id>/report/", api.RunReport.as_view(), name="run-report"),
+    path("runs/<uuid:public_id>/figures/", api.RunFigures.as_view(), name="run-figures"),
+    path("runs/<uuid:public_id>/figures/<slug:name>/", api.RunFigure.as_view(), name="run-figure"),
+]

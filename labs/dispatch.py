@@ -1,0 +1,47 @@
+"""Waking the workers. A message carries an id and nothing else; the row says what there is to do."""
+
+import logging
+from functools import partial
+
+from celery import current_app
+from django.db import models, transaction
+from django.db.models.functions import Now
+from kombu.exceptions import OperationalError
+
+from labs.models import Run, TaskAttempt
+
+log = logging.getLogger(__name__)
+
+
+def on_commit(send: "partial[None]") -> None:
+    """Send after the row is there for all to see. What fails is logged, and the sweeper sends again."""
+    transaction.on_commit(send, robust=True)
+
+
+def publish(task: str, pk: int) -> bool:
+    """Put one message on the broker. False: it was not accepted; the sweeper will try again."""
+    try:
+        current_app.send_task(task, args=[pk], retry=False)
+    except (OperationalError, OSError) as exc:
+        log.warning("the broker took no message %s(%s): %s", task, pk, exc)
+        return False
+    return True
+
+
+def send_run(pk: int) -> None:
+    if publish("labs.run_lab", pk):
+        note_sent(Run.objects.filter(pk=pk))
+
+
+def send_preparation(pk: int) -> None:
+    if publish("labs.prepare_attempt", pk):
+        note_sent(TaskAttempt.objects.filter(pk=pk))
+
+
+def send_drawing(pk: int) -> None:
+    if publish("labs.draw_figures", pk):
+        Run.objects.filter(pk=pk).update(figures_sent_at=Now())
+
+
+def note_sent(rows: models.QuerySet[Run] | models.QuerySet[TaskAttempt]) -> None:
+    rows.update(sent_at=Now())

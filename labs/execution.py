@@ -1,0 +1,206 @@
+"""What a worker does with a run: claim it, let the child compute, judge, finish in one transaction.
+
+A run that our side spoils goes back to the queue until its tries are used, then it is `failed` and the attempt is
+given back; it is never a zero.
+"""
+
+import base64
+import json
+import logging
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Now
+
+from labs import dispatch, rubric, runner
+from labs.models import Figure, Run, TaskAttempt
+from quiz.services import record_grade
+from simworkers import catalog
+
+log = logging.getLogger(__name__)
+
+
+class Unusable(Exception):
+    """The child handed back something that cannot be a result: our fault."""
+
+
+def limits() -> runner.Limits:
+    return runner.Limits(time_s=settings.RUN_TIME_LIMIT_S, memory_bytes=settings.RUN_MEMORY_LIMIT_BYTES)
+
+
+def execute_run(run_id: int) -> None:
+    """Take a queued run to a terminal state. Does nothing where another worker was faster."""
+    run = (
+        Run.objects.select_related("lab", "learner", "task_attempt__task__activity").filter(pk=run_id).first()
+    )
+    if run is None or not run.claim(settings.RUN_LEASE_S):
+        return
+    log.info("run %s: try %d", run.public_id, run.tries)
+    try:
+        report, reused = reusable_report(run), True
+        if report is None:
+            report, reused = compute_report(run), False
+        finish_run(run, report, reused=reused)
+    except runner.JobStopped:
+        log.info("run %s: stopped; it was cancelled, or another worker has it", run.public_id)
+    except runner.JobTimedOut:
+        end_run(run, Run.State.TIMED_OUT, f"It took longer than {settings.RUN_TIME_LIMIT_S} seconds.")
+    except runner.JobFailed as exc:
+        log.warning("run %s: %s: %s", run.public_id, exc.kind, exc.message)
+        retry_or_fail(run, f"The simulation failed ({exc.kind}): {exc.message}")
+    except (Unusable, rubric.Unmeasured) as exc:
+        log.error("run %s: %s", run.public_id, exc)
+        # The same parameters and seed would give the same report: another try cannot help.
+        end_run(run, Run.State.FAILED, f"The result could not be used: {exc}")
+
+
+def compute_report(run: Run) -> dict[str, Any]:
+    """Run the simulation in the supervised child, renewing the lease while it computes."""
+    report = runner.call(
+        "run_job",
+        {"lab": run.lab.slug, "params": run.params, "seed": run.seed},
+        limits=limits(),
+        on_beat=lambda steps: run.beat(settings.RUN_LEASE_S, steps),
+        beat_s=settings.RUN_HEARTBEAT_S,
+    )
+    return checked_report(run, report)
+
+
+def checked_report(run: Run, report: Any) -> dict[str, Any]:
+    """The report, if it has the lab's shape, is no larger than we keep, and no invariant is broken."""
+    try:
+        parsed = catalog.Report.model_validate(report)
+        run.lab.job.metrics.model_validate(parsed.metrics)
+    except ValueError as exc:
+        raise Unusable(f"the report has not the lab's shape: {exc}") from exc
+    size = len(json.dumps(report))
+    if size > settings.RUN_REPORT_LIMIT_BYTES:
+        raise Unusable(f"the report has {size} bytes; at most {settings.RUN_REPORT_LIMIT_BYTES} are kept")
+    for name, invariant in parsed.invariants.items():
+        if invariant.state == "broken":
+            raise Unusable(f"the invariant {name} is broken: {invariant.first_event}")
+    return parsed.model_dump(mode="json")
+
+
+def reusable_report(run: Run) -> dict[str, Any] | None:
+    """The report of an equal earlier run, for runs that count nowhere; graded attempts always compute."""
+    if run.task_attempt is not None and not run.task_attempt.practice:
+        return None
+    twin = (
+        Run.objects.filter(
+            lab=run.lab,
+            state=Run.State.GRADED,
+            engine_version=catalog.engine_version(run.lab.slug),
+            seed=run.seed,
+            params=run.params,
+        )
+        .exclude(report=None)
+        .order_by("pk")
+        .first()
+    )
+    if twin is None or twin.report is None:
+        return None
+    return {**twin.report, "provenance": twin.provenance}
+
+
+def judge(run: Run, report: dict[str, Any]) -> rubric.Sheet | None:
+    """The sheet of a task's run; a free run has none. Raises Unmeasured."""
+    if run.task_attempt is None:
+        return None
+    criteria = run.task_attempt.task.parsed_rubric()
+    return rubric.grade(report["metrics"], criteria, prediction=run.prediction)
+
+
+def finish_run(run: Run, report: dict[str, Any], *, reused: bool = False) -> bool:
+    """Run, score and grade in one transaction, only if this worker still holds the lease."""
+    sheet = judge(run, report)
+    score: Decimal | None = sheet.score if sheet else None
+    kept = {key: value for key, value in report.items() if key != "provenance"}
+    with transaction.atomic():
+        won = run.held().update(
+            state=Run.State.GRADED,
+            report=kept,
+            provenance=report["provenance"],
+            engine_version=report["engine_version"],
+            reused=reused,
+            sheet=sheet.model_dump(mode="json") if sheet else None,
+            score=score,
+            reason="",
+            lease=None,
+            lease_expires_at=None,
+            finished_at=Now(),
+        )
+        if not won:
+            log.info("run %s: finished too late; the result is dropped", run.public_id)
+            return False
+        attempt = run.task_attempt
+        if attempt is not None:
+            TaskAttempt.objects.filter(pk=attempt.pk).update(state=TaskAttempt.State.GRADED)
+            if not attempt.practice:
+                assert score is not None
+                record_grade(
+                    learner=run.learner,
+                    offering=attempt.offering,
+                    activity=attempt.task.activity,
+                    score=score,
+                    source=f"run {run.public_id}",
+                )
+        transaction.on_commit(lambda: dispatch.send_drawing(run.pk), robust=True)
+    return True
+
+
+def retry_or_fail(run: Run, reason: str) -> None:
+    """Back to the queue, or to `failed` after the last try. The attempt stays open either way."""
+    if run.tries >= settings.RUN_MAX_TRIES:
+        end_run(run, Run.State.FAILED, f"{reason} It was tried {run.tries} times.")
+    elif run.held().update(
+        state=Run.State.QUEUED, lease=None, lease_expires_at=None, sent_at=None, reason=reason
+    ):
+        dispatch.send_run(run.pk)
+
+
+def end_run(run: Run, state: Run.State, reason: str) -> bool:
+    """A terminal state without a result, if this worker still holds the lease."""
+    return bool(
+        run.held().update(
+            state=state, reason=reason[:2000], lease=None, lease_expires_at=None, finished_at=Now()
+        )
+    )
+
+
+def draw_run_figures(run_id: int) -> None:
+    """Draw a graded run's figures in a child and store them. Drawing twice stores the same once."""
+    run = Run.objects.select_related("lab").filter(pk=run_id, state=Run.State.GRADED).first()
+    if run is None or run.report is None or run.figures.exists():
+        return
+    report = {**run.report, "provenance": run.provenance or {}}
+    try:
+        drawn = runner.call(
+            "draw_figures",
+            {"lab": run.lab.slug, "report": report},
+            limits=limits(),
+            on_beat=lambda steps: True,
+            beat_s=settings.RUN_HEARTBEAT_S,
+        )
+    except (runner.JobFailed, runner.JobTimedOut) as exc:
+        # The grade stands without its pictures; the sweeper asks again a few times.
+        log.error("run %s: the figures could not be drawn: %s", run.public_id, exc)
+        return
+    rows = [
+        Figure(
+            run=run,
+            name=name,
+            position=position,
+            title=figure["title"],
+            caption=figure["caption"],
+            spec=figure["spec"],
+            table=figure["table"],
+            svg_light=figure["svg_light"],
+            svg_dark=figure["svg_dark"],
+            png=base64.b64decode(figure["png_base64"]),
+        )
+        for position, (name, figure) in enumerate(drawn.items())
+    ]
+    Figure.objects.bulk_create(rows, ignore_conflicts=True)

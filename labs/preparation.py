@@ -1,0 +1,71 @@
+"""What a worker does with a new attempt: draw its instance in a child, and open it."""
+
+import logging
+import uuid
+from datetime import timedelta
+
+from django.conf import settings
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Now
+
+from labs import runner
+from labs.execution import limits
+from labs.models import TaskAttempt
+from simworkers.catalog import PreparedInstance
+
+log = logging.getLogger(__name__)
+
+
+def preparable() -> QuerySet[TaskAttempt]:
+    """Attempts that nobody is preparing now."""
+    free = Q(lease__isnull=True) | Q(lease_expires_at__lt=Now())
+    return TaskAttempt.objects.filter(free, state=TaskAttempt.State.PREPARING)
+
+
+def prepare_attempt(attempt_id: int) -> None:
+    """Take a preparing attempt to `open`, or after the last try to `failed`, which does not count."""
+    lease = uuid.uuid4()
+    expires = Now() + timedelta(seconds=settings.RUN_LEASE_S)
+    if (
+        not preparable()
+        .filter(pk=attempt_id)
+        .update(lease=lease, lease_expires_at=expires, tries=F("tries") + 1)
+    ):
+        return
+    attempt = TaskAttempt.objects.select_related("task__lab").get(pk=attempt_id)
+    held = TaskAttempt.objects.filter(pk=attempt_id, state=TaskAttempt.State.PREPARING, lease=lease)
+
+    def beat(steps: tuple[int, int] | None) -> bool:
+        return held.update(lease_expires_at=Now() + timedelta(seconds=settings.RUN_LEASE_S)) == 1
+
+    try:
+        drawn = runner.call(
+            "prepare_task",
+            {"lab": attempt.task.lab.slug, "kind": attempt.task.kind, "seed": attempt.draw_seed},
+            limits=limits(),
+            on_beat=beat,
+            beat_s=settings.RUN_HEARTBEAT_S,
+        )
+        prepared = PreparedInstance.model_validate(drawn)
+    except runner.JobStopped:
+        return
+    except (runner.JobFailed, runner.JobTimedOut, ValueError) as exc:
+        log.error("attempt %s: could not be prepared: %s", attempt.public_id, exc)
+        give_up_or_wait(attempt, held, str(exc))
+        return
+    held.update(
+        state=TaskAttempt.State.OPEN,
+        instance={"params": prepared.params, "seed": prepared.seed},
+        visible=prepared.visible,
+        lease=None,
+        lease_expires_at=None,
+        opened_at=Now(),
+    )
+
+
+def give_up_or_wait(attempt: TaskAttempt, held: QuerySet[TaskAttempt], reason: str) -> None:
+    """`failed` after the last try; before, the sweeper sends it once more."""
+    if attempt.tries >= settings.RUN_MAX_TRIES:
+        held.update(state=TaskAttempt.State.FAILED, error=reason[:2000], lease=None, lease_expires_at=None)
+    else:
+        held.update(lease=None, lease_expires_at=None, sent_at=None)

@@ -1,0 +1,38 @@
+"""JSON Schemas of a lab, for forms and charts of any front end."""
+
+from typing import Any
+
+from simworkers.catalog import Job, Report, TaskKind
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def lab_schema(job: Job, name: str) -> dict[str, Any]:
+    """`parameters`, `metrics` or `report`. Raises KeyError for another name."""
+    if name == "report":
+        schema = Report.model_json_schema()
+        definitions = schema.setdefault("$defs", {})
+        for part, model in (("params", job.params), ("metrics", job.metrics)):
+            inner = model.model_json_schema(ref_template="#/$defs/{model}")
+            definitions |= inner.pop("$defs", {})
+            schema["properties"][part] = inner
+    else:
+        schema = {"parameters": job.params, "metrics": job.metrics}[name].model_json_schema()
+    return {"$schema": DIALECT, "$id": f"urn:staffloop:schema:v1:{job.name}:{name}", **schema}
+
+
+def open_parameter_schema(job: Job, kind: TaskKind) -> dict[str, Any]:
+    """The parameter schema, cut down to what the learner of this task may set."""
+    schema = lab_schema(job, "parameters")
+    schema["$id"] = f"urn:staffloop:schema:v1:{job.name}:{kind.name}:open-parameters"
+    schema["properties"] = {name: schema["properties"][name] for name in kind.open_parameters}
+    schema["required"] = [name for name in schema.get("required", []) if name in kind.open_parameters]
+    return schema
+
+
+def prediction_schema(kind: TaskKind) -> dict[str, Any]:
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:staffloop:schema:v1:{kind.name}:prediction",
+        **kind.prediction.model_json_schema(),
+    }

@@ -1,0 +1,330 @@
+"""What leaves over REST. Instances, seeds and truths stay inside until a run of the attempt is graded."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+from rest_framework.reverse import reverse
+
+from labs import services
+from labs.models import Figure, Lab, LabTask, Run, TaskAttempt
+from labs.rubric import compare_prediction
+from labs.schemas import open_parameter_schema, prediction_schema
+from quiz.markdown import render
+from simworkers import catalog
+
+
+class LabSerializer(serializers.ModelSerializer[Lab]):
+    url = serializers.HyperlinkedIdentityField(view_name="lab-detail", lookup_field="slug")
+    runs_url = serializers.HyperlinkedIdentityField(view_name="lab-runs", lookup_field="slug")
+    engine_version = serializers.SerializerMethodField(help_text="Hash of the lab's sources and data.")
+    schemas = serializers.SerializerMethodField(help_text="URLs of the JSON Schemas, by name.")
+    tasks = serializers.SerializerMethodField(help_text="URLs of the graded tasks.")
+
+    class Meta:
+        model = Lab
+        fields = ["url", "slug", "title", "summary", "engine_version", "schemas", "tasks", "runs_url"]
+
+    def get_engine_version(self, lab: Lab) -> str:
+        return catalog.engine_version(lab.slug)
+
+    def get_schemas(self, lab: Lab) -> dict[str, str]:
+        request = self.context["request"]
+        return {
+            name: reverse("lab-schema", args=[lab.slug, name], request=request)
+            for name in ("parameters", "metrics", "report")
+        }
+
+    def get_tasks(self, lab: Lab) -> list[str]:
+        request = self.context["request"]
+        tasks = lab.tasks.filter(published=True).select_related("activity")
+        return [reverse("task-detail", args=[task.slug], request=request) for task in tasks]
+
+
+class CriterionSerializer(serializers.Serializer[Any]):
+    """A criterion as a learner may know it before a run."""
+
+    name = serializers.CharField()
+    title = serializers.CharField()
+    kind = serializers.CharField()
+    points = serializers.DecimalField(max_digits=7, decimal_places=2)
+    requires = serializers.ListField(child=serializers.CharField())
+
+
+class LabTaskSerializer(serializers.ModelSerializer[LabTask]):
+    url = serializers.SerializerMethodField()
+    slug = serializers.CharField(source="activity.slug")
+    title = serializers.CharField(source="activity.title")
+    points = serializers.DecimalField(source="activity.points", max_digits=7, decimal_places=2)
+    lab = serializers.SlugRelatedField[Lab](slug_field="slug", read_only=True)
+    prompt_html = serializers.SerializerMethodField()
+    open_parameters = serializers.SerializerMethodField(help_text="JSON Schema of what the learner may set.")
+    prediction = serializers.SerializerMethodField(help_text="JSON Schema of the prediction.")
+    criteria = serializers.SerializerMethodField()
+    attempts_url = serializers.SerializerMethodField()
+
+    class Meta:
+        model = LabTask
+        fields = [
+            "url",
+            "slug",
+            "title",
+            "points",
+            "lab",
+            "prompt_html",
+            "open_parameters",
+            "prediction",
+            "criteria",
+            "attempts_allowed",
+            "attempts_url",
+        ]
+
+    def get_url(self, task: LabTask) -> str:
+        return reverse("task-detail", args=[task.slug], request=self.context["request"])
+
+    def get_attempts_url(self, task: LabTask) -> str:
+        return reverse("task-attempts", args=[task.slug], request=self.context["request"])
+
+    def get_prompt_html(self, task: LabTask) -> str:
+        return render(task.prompt)
+
+    @extend_schema_field(dict[str, Any])
+    def get_open_parameters(self, task: LabTask) -> dict[str, Any]:
+        return open_parameter_schema(task.lab.job, task.task_kind)
+
+    @extend_schema_field(dict[str, Any])
+    def get_prediction(self, task: LabTask) -> dict[str, Any]:
+        return prediction_schema(task.task_kind)
+
+    @extend_schema_field(CriterionSerializer(many=True))
+    def get_criteria(self, task: LabTask) -> Any:
+        return CriterionSerializer(task.parsed_rubric().criteria, many=True).data
+
+
+class OpenAttemptSerializer(serializers.Serializer[Any]):
+    """Body of an opening."""
+
+    offering = serializers.SlugField(required=False, help_text="The class; needed where you are in several.")
+    practice = serializers.BooleanField(default=False, help_text="A public seed; counts nothing.")
+    seed = serializers.IntegerField(
+        required=False, min_value=0, max_value=2**63 - 1, help_text="Practice only: which instance."
+    )
+
+
+class TaskAttemptSerializer(serializers.ModelSerializer[TaskAttempt]):
+    url = serializers.HyperlinkedIdentityField(view_name="task-attempt-detail", lookup_field="public_id")
+    id = serializers.UUIDField(source="public_id")
+    task = serializers.CharField(source="task.slug")
+    offering = serializers.CharField(source="offering.slug")
+    seed = serializers.SerializerMethodField(help_text="The public seed of a practice attempt; else null.")
+    visible = serializers.JSONField(help_text="What is shown of the drawn instance; null while preparing.")
+    defaults = serializers.SerializerMethodField(help_text="Values that the open parameters start from.")
+    attempts_left = serializers.SerializerMethodField()
+    runs = serializers.SerializerMethodField(help_text="URLs of this attempt's runs.")
+    runs_url = serializers.SerializerMethodField(help_text="Where to submit a run.")
+
+    class Meta:
+        model = TaskAttempt
+        fields = [
+            "url",
+            "id",
+            "task",
+            "offering",
+            "number",
+            "practice",
+            "seed",
+            "state",
+            "visible",
+            "defaults",
+            "prediction",
+            "attempts_left",
+            "error",
+            "created_at",
+            "opened_at",
+            "runs",
+            "runs_url",
+        ]
+
+    def get_seed(self, attempt: TaskAttempt) -> int | None:
+        return attempt.draw_seed if attempt.practice else None
+
+    @extend_schema_field(dict[str, Any] | None)  # type: ignore[arg-type]
+    def get_defaults(self, attempt: TaskAttempt) -> dict[str, Any] | None:
+        if attempt.instance is None:
+            return None
+        drawn = attempt.instance["params"]
+        return {name: drawn[name] for name in attempt.task.task_kind.open_parameters if name in drawn}
+
+    def get_attempts_left(self, attempt: TaskAttempt) -> int:
+        return services.attempts_left(learner=attempt.learner, task=attempt.task, offering=attempt.offering)
+
+    def get_runs(self, attempt: TaskAttempt) -> list[str]:
+        request = self.context["request"]
+        rows: QuerySet[Run] = attempt.runs.order_by("pk")
+        return [reverse("run-detail", args=[run.public_id], request=request) for run in rows]
+
+    def get_runs_url(self, attempt: TaskAttempt) -> str:
+        return reverse("lab-runs", args=[attempt.task.lab.slug], request=self.context["request"])
+
+
+class SubmitRunSerializer(serializers.Serializer[Any]):
+    """Body of a submission. Which parameters there are says the lab's schema."""
+
+    task_attempt = serializers.UUIDField(required=False, allow_null=True, help_text="None: free exploration.")
+    params = serializers.JSONField(default=dict, help_text="By the schema `parameters` of the lab.")
+    prediction = serializers.JSONField(required=False, allow_null=True, help_text="By the task's schema.")
+    seed = serializers.IntegerField(
+        required=False, min_value=0, max_value=2**63 - 1, help_text="Free exploration only; default 0."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        unknown = set(self.initial_data) - set(self.fields)
+        if unknown:
+            raise serializers.ValidationError(dict.fromkeys(sorted(unknown), "is not a field here"))
+        return attrs
+
+
+class ProgressSerializer(serializers.Serializer[Any]):
+    done = serializers.IntegerField(help_text="Finished simulation steps.")
+    total = serializers.IntegerField(allow_null=True, help_text="Null until the child has begun.")
+
+
+class FigureLinkSerializer(serializers.ModelSerializer[Figure]):
+    url = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Figure
+        fields = ["name", "title", "caption", "url"]
+
+    def get_url(self, figure: Figure) -> str:
+        run: Run = self.context.get("run") or figure.run
+        return reverse("run-figure", args=[run.public_id, figure.name], request=self.context["request"])
+
+
+class RunSerializer(serializers.ModelSerializer[Run]):
+    url = serializers.HyperlinkedIdentityField(view_name="run-detail", lookup_field="public_id")
+    id = serializers.UUIDField(source="public_id")
+    lab = serializers.CharField(source="lab.slug")
+    task = serializers.SerializerMethodField(help_text="Slug of the task; null in free exploration.")
+    task_attempt = serializers.SerializerMethodField(help_text="Id of the attempt; null in free exploration.")
+    progress = serializers.SerializerMethodField()
+    params = serializers.SerializerMethodField(
+        help_text="Of a task's run only the open ones, until it is graded."
+    )
+    seed = serializers.SerializerMethodField(help_text="Of a task's run null, until it is graded.")
+    metrics = serializers.SerializerMethodField(help_text="By the lab's schema `metrics`; null until graded.")
+    invariants = serializers.SerializerMethodField(
+        help_text="name → {state, first_event}; null until graded."
+    )
+    criteria = serializers.SerializerMethodField(help_text="The criteria as judged, with feedback.")
+    prediction_check = serializers.SerializerMethodField(help_text="What was predicted beside what came out.")
+    score = serializers.DecimalField(
+        max_digits=5, decimal_places=4, allow_null=True, help_text="In [0, 1]; null without a task."
+    )
+    figures = serializers.SerializerMethodField(help_text="Links; drawn shortly after grading.")
+    figures_ready = serializers.SerializerMethodField()
+    provenance = serializers.JSONField(help_text="Versions, device and wall time; outside equality.")
+    report_url = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Run
+        fields = [
+            "url",
+            "id",
+            "lab",
+            "task",
+            "task_attempt",
+            "state",
+            "reason",
+            "progress",
+            "params",
+            "seed",
+            "prediction",
+            "score",
+            "criteria",
+            "prediction_check",
+            "metrics",
+            "invariants",
+            "figures",
+            "figures_ready",
+            "reused",
+            "tries",
+            "engine_version",
+            "provenance",
+            "report_url",
+            "created_at",
+            "started_at",
+            "finished_at",
+        ]
+
+    def get_task(self, run: Run) -> str | None:
+        return run.task_attempt.task.slug if run.task_attempt else None
+
+    def get_task_attempt(self, run: Run) -> str | None:
+        return str(run.task_attempt.public_id) if run.task_attempt else None
+
+    @extend_schema_field(ProgressSerializer)
+    def get_progress(self, run: Run) -> dict[str, int | None]:
+        return {"done": run.steps_done, "total": run.steps_total}
+
+    @extend_schema_field(dict[str, Any])
+    def get_params(self, run: Run) -> dict[str, Any]:
+        if run.task_attempt is None or run.report is not None:
+            return dict(run.params)
+        return {name: run.params[name] for name in run.task_attempt.task.task_kind.open_parameters}
+
+    def get_seed(self, run: Run) -> int | None:
+        return run.seed if run.task_attempt is None or run.report is not None else None
+
+    @extend_schema_field(dict[str, Any] | None)  # type: ignore[arg-type]
+    def get_metrics(self, run: Run) -> Any:
+        return run.report["metrics"] if run.report else None
+
+    @extend_schema_field(dict[str, Any] | None)  # type: ignore[arg-type]
+    def get_invariants(self, run: Run) -> Any:
+        return run.report["invariants"] if run.report else None
+
+    @extend_schema_field(list[dict[str, Any]] | None)  # type: ignore[arg-type]
+    def get_criteria(self, run: Run) -> Any:
+        return run.sheet["criteria"] if run.sheet else None
+
+    @extend_schema_field(list[dict[str, Any]] | None)  # type: ignore[arg-type]
+    def get_prediction_check(self, run: Run) -> list[dict[str, Any]] | None:
+        if run.report is None or run.task_attempt is None or run.prediction is None:
+            return None
+        truths = run.task_attempt.task.task_kind.prediction_metrics
+        return compare_prediction(run.prediction, truths, run.report["metrics"])
+
+    @extend_schema_field(FigureLinkSerializer(many=True))
+    def get_figures(self, run: Run) -> Any:
+        context = {**self.context, "run": run}
+        return FigureLinkSerializer(run.figures.defer(*HEAVY), many=True, context=context).data
+
+    def get_figures_ready(self, run: Run) -> bool:
+        return run.figures.exists()
+
+    def get_report_url(self, run: Run) -> str:
+        return reverse("run-report", args=[run.public_id], request=self.context["request"])
+
+
+# Columns of a figure that a link does not need.
+HEAVY = ("spec", "table", "svg_light", "svg_dark", "png")
+
+
+class RunRowSerializer(RunSerializer):
+    """A run in a list: without its report."""
+
+    class Meta(RunSerializer.Meta):
+        fields = [
+            "url",
+            "id",
+            "lab",
+            "task",
+            "task_attempt",
+            "state",
+            "reason",
+            "score",
+            "created_at",
+            "finished_at",
+        ]

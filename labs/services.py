@@ -1,0 +1,179 @@
+"""What a learner does: open an attempt, submit a run, cancel it. Verbs that cross rows or wake the workers."""
+
+import hashlib
+import hmac
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Max
+from django.db.models.functions import Now
+
+from labs import dispatch
+from labs.models import Lab, LabTask, Run, TaskAttempt
+from labs.validation import check_params, check_prediction, check_task_params
+from quiz.errors import Closed, Conflict, InvalidInput, NotEnrolled, TooMany, UsedUp
+from quiz.models import Enrollment, Learner, Offering
+
+SEED_BITS = 63
+
+
+def draw_seed(*, task: LabTask, offering: Offering, learner: Learner, number: int) -> int:
+    """The hidden seed of a graded attempt: nobody can guess it, and we can always draw it again."""
+    text = f"{task.slug}:{offering.slug}:{learner.public_id}:{number}"
+    digest = hmac.digest(settings.SECRET_KEY.encode(), text.encode(), hashlib.sha256)
+    return int.from_bytes(digest[:8], "big") >> (64 - SEED_BITS)
+
+
+def choose_offering(*, learner: Learner, task: LabTask, slug: str | None = None) -> Offering:
+    """The named class, or the only one of the task's course that the learner is in."""
+    mine = Offering.objects.filter(course=task.activity.course, enrollments__learner=learner)
+    if slug is not None:
+        offering = mine.filter(slug=slug).first()
+        if offering is None:
+            raise NotEnrolled(
+                f"You are not enrolled in {slug}.", errors=[("/offering", "you are not enrolled")]
+            )
+        return offering
+    found = list(mine[:2])
+    if not found:
+        raise NotEnrolled(f"You are not enrolled in any class of {task.activity.course}.")
+    if len(found) > 1:
+        raise InvalidInput([("/offering", "you are in several classes of this course: name one")])
+    return found[0]
+
+
+@transaction.atomic
+def open_attempt(
+    *, learner: Learner, task: LabTask, offering: Offering, practice: bool = False, seed: int | None = None
+) -> TaskAttempt:
+    """Draw the next instance. A worker prepares it; limits and clock count from `open`.
+
+    The enrolment's row is locked, so that of many openings at the last attempt one wins, on every database.
+    """
+    if seed is not None and not practice:
+        raise InvalidInput([("/seed", "only a practice attempt has a public seed")])
+    enrolment = Enrollment.objects.select_for_update().filter(learner=learner, offering=offering).first()
+    if enrolment is None:
+        raise NotEnrolled(f"You are not enrolled in {offering}.")
+    if not offering.is_open:
+        raise Closed(f"{offering} is closed.")
+    rows = TaskAttempt.objects.filter(task=task, offering=offering, learner=learner, practice=practice)
+    unfinished = rows.filter(state__in=[TaskAttempt.State.PREPARING, TaskAttempt.State.OPEN]).first()
+    if unfinished is not None and not practice:
+        raise Conflict(f"Attempt {unfinished.number} is still open: {unfinished.public_id}.")
+    preparing = TaskAttempt.objects.filter(learner=learner, state=TaskAttempt.State.PREPARING).count()
+    if preparing >= settings.RUNS_ACTIVE_PER_LEARNER:
+        raise TooMany(
+            f"At most {settings.RUNS_ACTIVE_PER_LEARNER} attempts are prepared at a time; wait for one."
+        )
+    # What could not be prepared was our fault, and does not count.
+    used = rows.exclude(state=TaskAttempt.State.FAILED).count()
+    if not practice and used >= task.attempts_allowed:
+        raise UsedUp(f"All {task.attempts_allowed} attempts of this task are used.")
+    number = (rows.aggregate(last=Max("number"))["last"] or 0) + 1
+    if practice:
+        drawn = seed if seed is not None else number
+    else:
+        drawn = draw_seed(task=task, offering=offering, learner=learner, number=number)
+    attempt = TaskAttempt.objects.create(
+        task=task, offering=offering, learner=learner, practice=practice, number=number, draw_seed=drawn
+    )
+    dispatch.on_commit(partial(dispatch.send_preparation, attempt.pk))
+    return attempt
+
+
+def attempts_left(*, learner: Learner, task: LabTask, offering: Offering) -> int:
+    used = TaskAttempt.objects.filter(task=task, offering=offering, learner=learner, practice=False)
+    return max(0, task.attempts_allowed - used.exclude(state=TaskAttempt.State.FAILED).count())
+
+
+@transaction.atomic
+def submit_run(
+    *,
+    learner: Learner,
+    lab: Lab,
+    params: Any,
+    prediction: Any = None,
+    task_attempt: TaskAttempt | None = None,
+    seed: int | None = None,
+) -> Run:
+    """Validate and queue a run. Nothing stays behind where a value is refused.
+
+    The learner's row is locked while the limit of active runs is counted.
+    """
+    Learner.objects.select_for_update().get(pk=learner.pk)
+    if Run.objects.for_learner(learner).active().count() >= settings.RUNS_ACTIVE_PER_LEARNER:
+        raise TooMany(
+            f"At most {settings.RUNS_ACTIVE_PER_LEARNER} runs at a time; wait for one, or cancel it."
+        )
+    if task_attempt is None:
+        if prediction is not None:
+            raise InvalidInput([("/prediction", "belongs to a task; a free run takes none")])
+        run = Run(learner=learner, lab=lab, params=check_params(lab.job, params), seed=seed or 0)
+    else:
+        run = submit_for_attempt(learner, lab, task_attempt, params, prediction, seed)
+    run.save()
+    dispatch.on_commit(partial(dispatch.send_run, run.pk))
+    return run
+
+
+def submit_for_attempt(
+    learner: Learner, lab: Lab, task_attempt: TaskAttempt, params: Any, prediction: Any, seed: int | None
+) -> Run:
+    """The run of a task's attempt, unsaved; locks its prediction. Inside submit_run's transaction."""
+    attempt = TaskAttempt.objects.select_for_update().get(pk=task_attempt.pk)
+    if attempt.task.lab_id != lab.pk:
+        raise InvalidInput([("/task_attempt", f"belongs to the lab {attempt.task.lab.slug}")])
+    if seed is not None:
+        raise InvalidInput([("/seed", "is drawn by the task")])
+    if attempt.state == TaskAttempt.State.PREPARING:
+        raise Conflict("The attempt is still being prepared.")
+    if attempt.state != TaskAttempt.State.OPEN:
+        raise UsedUp("This attempt is used up: its run has been graded.")
+    if not attempt.offering.is_open:
+        raise Closed(f"{attempt.offering} is closed.")
+    if attempt.runs.filter(state__in=Run.ACTIVE).exists():
+        raise Conflict("A run of this attempt is under way.")
+    job, kind = lab.job, attempt.task.task_kind
+    drawn = attempt.instance["params"]
+    faults: list[tuple[str, str]] = []
+    checked_params: dict[str, Any] = {}
+    checked_prediction: dict[str, Any] = {}
+    try:
+        checked_params = check_task_params(job, kind, drawn, params)
+    except InvalidInput as exc:
+        faults += exc.errors
+    try:
+        checked_prediction = check_prediction(kind, drawn, prediction)
+    except InvalidInput as exc:
+        faults += exc.errors
+    if faults:
+        raise InvalidInput(faults)
+    if attempt.prediction is not None and attempt.prediction != checked_prediction:
+        raise Conflict(
+            "The prediction was locked by the first run of this attempt.",
+            errors=[("/prediction", "was locked by the first run of this attempt")],
+        )
+    attempt.prediction = checked_prediction
+    attempt.save(update_fields=["prediction"])
+    return Run(
+        learner=learner,
+        lab=lab,
+        task_attempt=attempt,
+        params=checked_params,
+        prediction=checked_prediction,
+        seed=attempt.instance["seed"],
+    )
+
+
+def cancel_run(*, run: Run) -> Run:
+    """End a queued or running run; its worker sees the row and kills the child. The attempt stays open."""
+    won = Run.objects.filter(pk=run.pk, state__in=Run.ACTIVE).update(
+        state=Run.State.CANCELLED, reason="Cancelled by the learner.", lease=None, finished_at=Now()
+    )
+    run.refresh_from_db()
+    if not won and run.state != Run.State.CANCELLED:
+        raise Conflict(f"The run is already {run.get_state_display().lower()}.")
+    return run

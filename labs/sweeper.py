@@ -1,0 +1,95 @@
+"""A timer in every worker that finds what was lost: messages never sent or never picked up, leases run out.
+
+Any number of sweepers may run at once: each change is one conditional UPDATE, and a message too many is harmless
+because a run is claimed once.
+"""
+
+import logging
+import threading
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import close_old_connections
+from django.db.models import F, Q
+from django.db.models.functions import Now
+from django.db.utils import DatabaseError
+
+from labs import dispatch
+from labs.models import Run, TaskAttempt
+from labs.preparation import preparable
+
+log = logging.getLogger(__name__)
+
+
+def sweep() -> None:
+    """One round: reap expired leases, then send again what nobody heard of."""
+    reap_expired_runs()
+    reap_expired_preparations()
+    for pk in Run.objects.waiting_unheard(settings.SWEEP_RESEND_S).values_list("pk", flat=True):
+        dispatch.send_run(pk)
+    for pk in unheard_preparations():
+        dispatch.send_preparation(pk)
+    for pk in undrawn_runs():
+        Run.objects.filter(pk=pk).update(figures_tries=F("figures_tries") + 1)
+        dispatch.send_drawing(pk)
+
+
+def reap_expired_runs() -> None:
+    """A run whose worker fell silent goes back to the queue; after the last try it is failed."""
+    for run in Run.objects.lease_expired():
+        # The lease in the filter: a worker that renewed it in the meantime keeps its run.
+        row = run.held().filter(lease_expires_at__lt=Now())
+        if run.tries >= settings.RUN_MAX_TRIES:
+            reason = f"It was interrupted {run.tries} times."
+            ended = row.update(state=Run.State.FAILED, reason=reason, lease=None, finished_at=Now())
+            if ended:
+                log.error("run %s: failed: %s", run.public_id, reason)
+        elif row.update(state=Run.State.QUEUED, lease=None, lease_expires_at=None, sent_at=None):
+            log.warning("run %s: its worker fell silent in try %d; queued again", run.public_id, run.tries)
+
+
+def reap_expired_preparations() -> None:
+    """An attempt whose worker fell silent waits for another; begun too often, it is failed and does not count."""
+    preparable().filter(tries__gte=settings.RUN_MAX_TRIES).update(
+        state=TaskAttempt.State.FAILED, error="Its preparation was interrupted too often.", lease=None
+    )
+    preparable().filter(lease__isnull=False).update(lease=None, lease_expires_at=None, sent_at=None)
+
+
+def unheard_preparations() -> list[int]:
+    long_ago = Now() - timedelta(seconds=settings.SWEEP_RESEND_S)
+    never_or_long_ago = Q(sent_at__isnull=True) | Q(sent_at__lt=long_ago)
+    return list(preparable().filter(never_or_long_ago).values_list("pk", flat=True))
+
+
+def undrawn_runs() -> list[int]:
+    """Graded runs whose figures were asked for long ago, or never, and are not there."""
+    long_ago = Now() - timedelta(seconds=settings.SWEEP_RESEND_S)
+    unheard = Q(figures_sent_at__lt=long_ago) | Q(figures_sent_at__isnull=True, finished_at__lt=long_ago)
+    rows = Run.objects.filter(
+        unheard, state=Run.State.GRADED, figures__isnull=True, figures_tries__lt=settings.RUN_MAX_TRIES
+    )
+    return list(rows.values_list("pk", flat=True)[:100])
+
+
+class Sweeper:
+    """The timer: a daemon thread that sweeps until told to stop."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sweeper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def _run(self) -> None:
+        while not self._stop.wait(settings.SWEEP_INTERVAL_S):
+            close_old_connections()
+            try:
+                sweep()
+            except DatabaseError:
+                # The database may be restarting; the next round tries again.
+                log.exception("the sweep was cut short")
