@@ -1,0 +1,90 @@
+"""Labs and their tasks from files, so that a course is data: see fixtures/labs/."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ValidationError as InvalidFile
+
+from labs.models import Lab, LabTask
+from quiz.models import Activity
+
+
+class TaskFile(BaseModel):
+    """A task beside its lab. `prompt` names a Markdown file in the same folder."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    activity: str
+    kind: str
+    attempts_allowed: int = Field(3, ge=1, le=100)
+    prompt: str
+    rubric: dict[str, Any]
+
+
+class LabFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    slug: str
+    title: str
+    summary: str = ""
+    tasks: list[TaskFile] = []
+
+
+class InvalidContent(ValueError):
+    """A file that cannot be loaded; the message names the file and the field."""
+
+
+def read_lab(path: Path) -> LabFile:
+    try:
+        return LabFile.model_validate(json.loads(path.read_text("utf-8")))
+    except InvalidFile as exc:
+        lines = (f"{path}: {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors())
+        raise InvalidContent("\n".join(lines)) from exc
+    except (OSError, ValueError) as exc:
+        raise InvalidContent(f"{path}: {exc}") from exc
+
+
+@transaction.atomic
+def load_labs(folder: Path) -> list[Lab]:
+    """Create or update every lab of the folder; all or nothing. Loading twice changes nothing."""
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise InvalidContent(f"{folder}: there is no *.json file")
+    return [load_lab(path) for path in paths]
+
+
+def load_lab(path: Path) -> Lab:
+    content = read_lab(path)
+    lab = Lab.objects.filter(slug=content.slug).first() or Lab(slug=content.slug)
+    lab.title, lab.summary = content.title, content.summary
+    save(lab, path)
+    for task in content.tasks:
+        load_task(lab, task, path)
+    return lab
+
+
+def load_task(lab: Lab, content: TaskFile, path: Path) -> LabTask:
+    activity = Activity.objects.filter(slug=content.activity).first()
+    if activity is None:
+        raise InvalidContent(f"{path}: activity: {content.activity} is not there; load the course first")
+    prompt = path.parent / content.prompt
+    if not prompt.is_file():
+        raise InvalidContent(f"{path}: prompt: {prompt} is not there")
+    task = LabTask.objects.filter(activity=activity).first() or LabTask(activity=activity)
+    task.lab, task.kind, task.rubric = lab, content.kind, content.rubric
+    task.prompt, task.attempts_allowed, task.published = prompt.read_text("utf-8"), content.attempts_allowed, True
+    save(task, path)
+    return task
+
+
+def save(row: Lab | LabTask, path: Path) -> None:
+    try:
+        row.full_clean()
+    except ValidationError as exc:
+        lines = (f"{path}: {field}: {text}" for field, texts in exc.message_dict.items() for text in texts)
+        raise InvalidContent("\n".join(lines)) from exc
+    row.save()
