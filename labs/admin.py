@@ -78,5 +78,7 @@ class RunAdmin(ReadOnly, admin.ModelAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
         rows = super().get_queryset(request)
         # A page of runs does not need a page of reports.
-        listing = request.resolver_match is not None and request.resolver_match.url_name == "labs_run_changelist"
+        listing = (
+            request.resolver_match is not None and request.resolver_match.url_name == "labs_run_changelist"
+        )
         return rows.defer("report", "sheet", "provenance") if listing else rows

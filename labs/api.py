@@ -29,6 +29,7 @@ from labs.serializers import (
     SubmitRunSerializer,
     TaskAttemptSerializer,
 )
+from quiz.services import choose_offering
 
 POLL_S = "1"
 
@@ -122,8 +123,8 @@ class TaskAttempts(generics.ListAPIView[TaskAttempt]):
         task = get_object_or_404(published_tasks(), activity__slug=slug)
         body = OpenAttemptSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        offering = services.choose_offering(
-            learner=request.user, task=task, slug=body.validated_data.get("offering")
+        offering = choose_offering(
+            learner=request.user, course=task.activity.course, slug=body.validated_data.get("offering")
         )
         attempt = services.open_attempt(
             learner=request.user,

@@ -76,7 +76,11 @@ def load_task(lab: Lab, content: TaskFile, path: Path) -> LabTask:
         raise InvalidContent(f"{path}: prompt: {prompt} is not there")
     task = LabTask.objects.filter(activity=activity).first() or LabTask(activity=activity)
     task.lab, task.kind, task.rubric = lab, content.kind, content.rubric
-    task.prompt, task.attempts_allowed, task.published = prompt.read_text("utf-8"), content.attempts_allowed, True
+    task.prompt, task.attempts_allowed, task.published = (
+        prompt.read_text("utf-8"),
+        content.attempts_allowed,
+        True,
+    )
     save(task, path)
     return task
 

@@ -16,8 +16,8 @@ from simworkers import catalog
 
 
 class LabSerializer(serializers.ModelSerializer[Lab]):
-    url = serializers.HyperlinkedIdentityField(view_name="lab-detail", lookup_field="slug")
-    runs_url = serializers.HyperlinkedIdentityField(view_name="lab-runs", lookup_field="slug")
+    url = serializers.HyperlinkedIdentityField(view_name="api-lab", lookup_field="slug")
+    runs_url = serializers.HyperlinkedIdentityField(view_name="api-lab-runs", lookup_field="slug")
     engine_version = serializers.SerializerMethodField(help_text="Hash of the lab's sources and data.")
     schemas = serializers.SerializerMethodField(help_text="URLs of the JSON Schemas, by name.")
     tasks = serializers.SerializerMethodField(help_text="URLs of the graded tasks.")
@@ -32,14 +32,14 @@ class LabSerializer(serializers.ModelSerializer[Lab]):
     def get_schemas(self, lab: Lab) -> dict[str, str]:
         request = self.context["request"]
         return {
-            name: reverse("lab-schema", args=[lab.slug, name], request=request)
+            name: reverse("api-lab-schema", args=[lab.slug, name], request=request)
             for name in ("parameters", "metrics", "report")
         }
 
     def get_tasks(self, lab: Lab) -> list[str]:
         request = self.context["request"]
         tasks = lab.tasks.filter(published=True).select_related("activity")
-        return [reverse("task-detail", args=[task.slug], request=request) for task in tasks]
+        return [reverse("api-task", args=[task.slug], request=request) for task in tasks]
 
 
 class CriterionSerializer(serializers.Serializer[Any]):
@@ -81,10 +81,10 @@ class LabTaskSerializer(serializers.ModelSerializer[LabTask]):
         ]
 
     def get_url(self, task: LabTask) -> str:
-        return reverse("task-detail", args=[task.slug], request=self.context["request"])
+        return reverse("api-task", args=[task.slug], request=self.context["request"])
 
     def get_attempts_url(self, task: LabTask) -> str:
-        return reverse("task-attempts", args=[task.slug], request=self.context["request"])
+        return reverse("api-task-attempts", args=[task.slug], request=self.context["request"])
 
     def get_prompt_html(self, task: LabTask) -> str:
         return render(task.prompt)
@@ -113,7 +113,7 @@ class OpenAttemptSerializer(serializers.Serializer[Any]):
 
 
 class TaskAttemptSerializer(serializers.ModelSerializer[TaskAttempt]):
-    url = serializers.HyperlinkedIdentityField(view_name="task-attempt-detail", lookup_field="public_id")
+    url = serializers.HyperlinkedIdentityField(view_name="api-task-attempt", lookup_field="public_id")
     id = serializers.UUIDField(source="public_id")
     task = serializers.CharField(source="task.slug")
     offering = serializers.CharField(source="offering.slug")
@@ -162,10 +162,10 @@ class TaskAttemptSerializer(serializers.ModelSerializer[TaskAttempt]):
     def get_runs(self, attempt: TaskAttempt) -> list[str]:
         request = self.context["request"]
         rows: QuerySet[Run] = attempt.runs.order_by("pk")
-        return [reverse("run-detail", args=[run.public_id], request=request) for run in rows]
+        return [reverse("api-run", args=[run.public_id], request=request) for run in rows]
 
     def get_runs_url(self, attempt: TaskAttempt) -> str:
-        return reverse("lab-runs", args=[attempt.task.lab.slug], request=self.context["request"])
+        return reverse("api-lab-runs", args=[attempt.task.lab.slug], request=self.context["request"])
 
 
 class SubmitRunSerializer(serializers.Serializer[Any]):
@@ -199,11 +199,11 @@ class FigureLinkSerializer(serializers.ModelSerializer[Figure]):
 
     def get_url(self, figure: Figure) -> str:
         run: Run = self.context.get("run") or figure.run
-        return reverse("run-figure", args=[run.public_id, figure.name], request=self.context["request"])
+        return reverse("api-run-figure", args=[run.public_id, figure.name], request=self.context["request"])
 
 
 class RunSerializer(serializers.ModelSerializer[Run]):
-    url = serializers.HyperlinkedIdentityField(view_name="run-detail", lookup_field="public_id")
+    url = serializers.HyperlinkedIdentityField(view_name="api-run", lookup_field="public_id")
     id = serializers.UUIDField(source="public_id")
     lab = serializers.CharField(source="lab.slug")
     task = serializers.SerializerMethodField(help_text="Slug of the task; null in free exploration.")
@@ -305,7 +305,7 @@ class RunSerializer(serializers.ModelSerializer[Run]):
         return run.figures.exists()
 
     def get_report_url(self, run: Run) -> str:
-        return reverse("run-report", args=[run.public_id], request=self.context["request"])
+        return reverse("api-run-report", args=[run.public_id], request=self.context["request"])
 
 
 # Columns of a figure that a link does not need.

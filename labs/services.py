@@ -13,8 +13,9 @@ from django.db.models.functions import Now
 from labs import dispatch
 from labs.models import Lab, LabTask, Run, TaskAttempt
 from labs.validation import check_params, check_prediction, check_task_params
-from quiz.errors import Closed, Conflict, InvalidInput, NotEnrolled, TooMany, UsedUp
-from quiz.models import Enrollment, Learner, Offering
+from quiz.errors import Closed, Conflict, InvalidInput, TooMany, UsedUp
+from quiz.models import Learner, Offering
+from quiz.services import lock_enrollment
 
 SEED_BITS = 63
 
@@ -24,24 +25,6 @@ def draw_seed(*, task: LabTask, offering: Offering, learner: Learner, number: in
     text = f"{task.slug}:{offering.slug}:{learner.public_id}:{number}"
     digest = hmac.digest(settings.SECRET_KEY.encode(), text.encode(), hashlib.sha256)
     return int.from_bytes(digest[:8], "big") >> (64 - SEED_BITS)
-
-
-def choose_offering(*, learner: Learner, task: LabTask, slug: str | None = None) -> Offering:
-    """The named class, or the only one of the task's course that the learner is in."""
-    mine = Offering.objects.filter(course=task.activity.course, enrollments__learner=learner)
-    if slug is not None:
-        offering = mine.filter(slug=slug).first()
-        if offering is None:
-            raise NotEnrolled(
-                f"You are not enrolled in {slug}.", errors=[("/offering", "you are not enrolled")]
-            )
-        return offering
-    found = list(mine[:2])
-    if not found:
-        raise NotEnrolled(f"You are not enrolled in any class of {task.activity.course}.")
-    if len(found) > 1:
-        raise InvalidInput([("/offering", "you are in several classes of this course: name one")])
-    return found[0]
 
 
 @transaction.atomic
@@ -54,9 +37,9 @@ def open_attempt(
     """
     if seed is not None and not practice:
         raise InvalidInput([("/seed", "only a practice attempt has a public seed")])
-    enrolment = Enrollment.objects.select_for_update().filter(learner=learner, offering=offering).first()
-    if enrolment is None:
-        raise NotEnrolled(f"You are not enrolled in {offering}.")
+    lock_enrollment(learner=learner, offering=offering)
+    if offering.course_id != task.activity.course_id:
+        raise InvalidInput([("/offering", "is a class of another course")])
     if not offering.is_open:
         raise Closed(f"{offering} is closed.")
     rows = TaskAttempt.objects.filter(task=task, offering=offering, learner=learner, practice=practice)
