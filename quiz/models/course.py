@@ -1,14 +1,12 @@
 """Content that classes share (Course, Section, Activity) and what belongs to one class (Offering, Enrollment)."""
 
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from django.conf import settings
+from django.contrib.auth.models import AbstractUser
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.utils import timezone
-
-if TYPE_CHECKING:
-    from quiz.models.people import Learner
 
 
 class Course(models.Model):
@@ -70,7 +68,7 @@ class Activity(models.Model):
 
 
 class OfferingQuerySet(models.QuerySet["Offering"]):
-    def visible_to(self, learner: "Learner") -> Self:
+    def visible_to(self, learner: AbstractUser) -> Self:
         """The classes that a person is in or may join; staff see all."""
         if learner.is_staff:
             return self

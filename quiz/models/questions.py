@@ -14,7 +14,9 @@ class Quiz(models.Model):
 
     activity = models.OneToOneField(Activity, on_delete=models.CASCADE, related_name="quiz")
     attempts_allowed = models.PositiveSmallIntegerField(default=3)
-    questions = models.ManyToManyField("Question", through="QuizQuestion", related_name="quizzes")
+    questions: "models.ManyToManyField[Question, QuizQuestion]" = models.ManyToManyField(
+        "Question", through="QuizQuestion", related_name="quizzes"
+    )
 
     class Meta:
         verbose_name_plural = "quizzes"
@@ -133,5 +135,6 @@ class Option(models.Model):
 
 def refuse_if_published(version_id: int | None) -> None:
     """Asks the database, since the instance in hand may be older than the publication."""
-    if QuestionVersion.objects.filter(pk=version_id, published_at__isnull=False).exists():
+    published = QuestionVersion.objects.filter(published_at__isnull=False)
+    if version_id is not None and published.filter(pk=version_id).exists():
         raise Conflict("This version is published and never changes; an edit makes the next version.")

@@ -1,0 +1,59 @@
+"""What the OpenAPI description says the same way everywhere: problem documents, Markdown fields."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse
+from rest_framework import serializers
+
+from quiz.markdown import render
+
+
+class MarkdownField(serializers.CharField):
+    """A Markdown source as clean HTML."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(read_only=True, **kwargs)
+
+    def to_representation(self, value: str) -> str:
+        return str(render(value))
+
+
+class FieldErrorSerializer(serializers.Serializer[Any]):
+    pointer = serializers.CharField(help_text="JSON pointer into the body, as a URI fragment: `#/choice`.")
+    detail = serializers.CharField()
+
+
+class ProblemSerializer(serializers.Serializer[Any]):
+    """A problem document (RFC 9457)."""
+
+    type = serializers.CharField(help_text="Stable: `urn:staffloop:problem:…`.")
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    detail = serializers.CharField()
+    errors = FieldErrorSerializer(many=True, required=False)  # type: ignore[assignment]
+
+
+MEANINGS = {
+    400: "A value was not accepted; each error points at its field.",
+    401: "Not signed in, or the token is no longer good.",
+    403: "The rules do not allow it now: closed, used up, not enrolled.",
+    404: "There is no such thing, or it is somebody else's.",
+    409: "The state is no longer the one you saw.",
+    429: "Too many requests; Retry-After says when to come back.",
+}
+
+
+def problems(*statuses: int) -> dict[Any, Any]:
+    """Responses for `extend_schema`."""
+    return {
+        (status, "application/problem+json"): OpenApiResponse(ProblemSerializer, MEANINGS[status])
+        for status in statuses
+    }
+
+
+def example(name: str, value: Any, *, status: int = 200) -> OpenApiExample:
+    return OpenApiExample(name, value=value, response_only=True, status_codes=[str(status)])
+
+
+def request_example(name: str, value: Any) -> OpenApiExample:
+    return OpenApiExample(name, value=value, request_only=True)

@@ -1,0 +1,33 @@
+"""The verbs of the course: they cross rows, hold the rules, and raise quiz.errors. Keyword-only."""
+
+from quiz.services.attempts import save_response, served_versions, start_attempt, submit_attempt
+from quiz.services.grades import ActivityProgress, Progress, progress_of, record_grade, set_manual_grade
+from quiz.services.people import (
+    choose_offering,
+    enroll,
+    enroll_oneself,
+    issue_token,
+    lock_enrollment,
+    register_learner,
+)
+from quiz.services.questions import publish_question, start_draft
+
+__all__ = [
+    "ActivityProgress",
+    "Progress",
+    "choose_offering",
+    "enroll",
+    "enroll_oneself",
+    "issue_token",
+    "lock_enrollment",
+    "progress_of",
+    "publish_question",
+    "record_grade",
+    "register_learner",
+    "save_response",
+    "served_versions",
+    "set_manual_grade",
+    "start_attempt",
+    "start_draft",
+    "submit_attempt",
+]
