@@ -14,7 +14,7 @@ from quiz import services
 from quiz.api import examples
 from quiz.api.disclosure import AnswerSerializer, AttemptSerializer, attempt_document, attempts_of
 from quiz.api.schema import example, problems, request_example
-from quiz.models import Attempt, Learner, Offering, Quiz
+from quiz.models import Attempt, Learner, Quiz
 
 # What a PositiveIntegerField holds on every database. It also refuses clocks: a time in milliseconds is no sequence.
 LARGEST_SEQUENCE = 2**31 - 1
@@ -61,7 +61,7 @@ class AnswerWriteSerializer(serializers.Serializer[Any]):
 
 
 def visible_quiz(learner: Learner, slug: str) -> Quiz:
-    courses = Offering.objects.visible_to(learner).values("course")
+    courses = services.visible_offerings(learner=learner).values("course")
     quizzes = Quiz.objects.filter(activity__course__in=courses).select_related("activity__course")
     return get_object_or_404(quizzes, activity__slug=slug)
 

@@ -61,7 +61,7 @@ class OfferingSerializer(serializers.ModelSerializer[Offering]):
 
     @extend_schema_field(serializers.ChoiceField(choices=Enrollment.Role.choices, allow_null=True))
     def get_role(self, offering: Offering) -> str | None:
-        # Filled by visible_offerings() with the reader's own row only.
+        # Filled by offerings_with_role() with the reader's own row only.
         mine: list[Enrollment] = getattr(offering, "mine", [])
         return mine[0].role if mine else None
 
@@ -128,9 +128,9 @@ class SectionSerializer(serializers.ModelSerializer[Section]):
         read_only_fields = fields
 
 
-def visible_offerings(learner: Learner) -> QuerySet[Offering]:
+def offerings_with_role(learner: Learner) -> QuerySet[Offering]:
     mine = Prefetch("enrollments", Enrollment.objects.filter(learner=learner), to_attr="mine")
-    return Offering.objects.visible_to(learner).select_related("course").prefetch_related(mine)
+    return services.visible_offerings(learner=learner).select_related("course").prefetch_related(mine)
 
 
 class OfferingsView(generics.ListAPIView[Offering]):
@@ -139,7 +139,7 @@ class OfferingsView(generics.ListAPIView[Offering]):
 
     def get_queryset(self) -> QuerySet[Offering]:
         assert isinstance(self.request.user, Learner)
-        return visible_offerings(self.request.user)
+        return offerings_with_role(self.request.user)
 
     @extend_schema(
         operation_id="list_offerings",
@@ -162,7 +162,7 @@ class OfferingView(APIView):
     )
     def get(self, request: Request, slug: str) -> Response:
         assert isinstance(request.user, Learner)
-        offering = get_object_or_404(visible_offerings(request.user), slug=slug)
+        offering = get_object_or_404(offerings_with_role(request.user), slug=slug)
         progress = services.progress_of(learner=request.user, offering=offering)
         return Response(OfferingDetailSerializer(offering, context={"progress": progress}).data)
 
@@ -182,7 +182,7 @@ class EnrollmentsView(APIView):
     )
     def post(self, request: Request, slug: str) -> Response:
         assert isinstance(request.user, Learner)
-        offering = get_object_or_404(Offering.objects.visible_to(request.user), slug=slug)
+        offering = get_object_or_404(services.visible_offerings(learner=request.user), slug=slug)
         enrollment, created = services.enroll_oneself(learner=request.user, offering=offering)
         return Response(EnrollmentSerializer(enrollment).data, status=201 if created else 200)
 
@@ -197,6 +197,6 @@ class SectionView(APIView):
     )
     def get(self, request: Request, slug: str, section: str) -> Response:
         assert isinstance(request.user, Learner)
-        courses = Offering.objects.visible_to(request.user).values("course")
+        courses = services.visible_offerings(learner=request.user).values("course")
         sections = Section.objects.filter(course__in=courses).select_related("course")
         return Response(SectionSerializer(get_object_or_404(sections, course__slug=slug, slug=section)).data)

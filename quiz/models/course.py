@@ -1,9 +1,6 @@
 """Content that classes share (Course, Section, Activity) and what belongs to one class (Offering, Enrollment)."""
 
-from typing import Self
-
 from django.conf import settings
-from django.contrib.auth.models import AbstractUser
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.utils import timezone
@@ -65,15 +62,6 @@ class Activity(models.Model):
 
     def __str__(self) -> str:
         return self.title
-
-
-class OfferingQuerySet(models.QuerySet["Offering"]):
-    def visible_to(self, learner: AbstractUser) -> Self:
-        """The classes that a person is in or may join; staff see all."""
-        if learner.is_staff:
-            return self
-        mine = Enrollment.objects.filter(learner=learner).values("offering")
-        return self.filter(models.Q(self_enrolment=True) | models.Q(pk__in=mine))
 
 
 class Offering(models.Model):

@@ -9,6 +9,7 @@ from quiz.services.people import (
     issue_token,
     lock_enrollment,
     register_learner,
+    visible_offerings,
 )
 from quiz.services.questions import publish_question, start_draft
 
@@ -30,4 +31,5 @@ __all__ = [
     "start_attempt",
     "start_draft",
     "submit_attempt",
+    "visible_offerings",
 ]

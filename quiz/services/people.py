@@ -3,6 +3,7 @@
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
 from knox.models import AuthToken
 from knox.settings import knox_settings
 
@@ -57,6 +58,14 @@ def enroll_oneself(*, learner: Learner, offering: Offering) -> tuple[Enrollment,
     if not offering.is_open:
         raise Closed(f"{offering} is not open.")
     return enroll(learner=learner, offering=offering)
+
+
+def visible_offerings(*, learner: Learner) -> QuerySet[Offering]:
+    """The classes that a person is in or may join; staff see all. What others read is behind them."""
+    if learner.is_staff:
+        return Offering.objects.all()
+    mine = Enrollment.objects.filter(learner=learner).values("offering")
+    return Offering.objects.filter(Q(self_enrolment=True) | Q(pk__in=mine))
 
 
 def choose_offering(*, learner: Learner, course: Course, slug: str | None = None) -> Offering:
