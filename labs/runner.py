@@ -9,7 +9,8 @@ import atexit
 import contextlib
 import json
 import os
-import select
+import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -30,9 +31,9 @@ ANSWER_LIMIT_BYTES = 64 * 2**20
 # What a simulation may know of this process's environment: never the database, the broker or a secret.
 PASSED_ON = {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"}
 PASSED_ON_PREFIXES = ("LC_", "PYTHON", "OMP_", "MKL_", "ATEN_", "OPENBLAS_")
-ONE_THREAD = {
-    name: "1" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-}
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
+)
 
 Beat = Callable[[tuple[int, int] | None], bool]
 
@@ -80,16 +81,16 @@ class WarmServer:
     def _forget(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
 
     def _forget_inherited(self) -> None:
-        """In a forked process: the server is the parent's. Keeping its leash open here would keep it alive."""
-        if self._process is not None and self._process.stdin is not None:
-            os.close(self._process.stdin.fileno())
-            # Both objects would clean up after the parent: the one's pipe is closed, the other must not delete.
-            self._inherited = (self._process, self._folder)
-            if self._folder is not None:
-                self._folder._finalizer.detach()  # type: ignore[attr-defined]
+        """In a forked process: the server is the parent's, and an open leash here would outlive the parent's."""
+        process = self._process
+        if process is not None:
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.close()
+            process.stdout.close()
+            process.returncode = 0  # not our child: nothing to wait for
         self._forget()
 
     @property
@@ -122,10 +123,10 @@ class WarmServer:
         folder = self._folder
         if folder is None:
             raise FileNotFoundError("the warm server was stopped")
-        return str(Path(folder.name) / "calls.sock")
+        return str(folder / "calls.sock")
 
     def _launch(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="staffloop-")  # made with mode 0700
+        self._folder = Path(tempfile.mkdtemp(prefix="staffloop-"))  # mode 0700
         command = [sys.executable, "-m", "simworkers.forkserver", "--socket", self._socket_path()]
         self._process = process = subprocess.Popen(
             [*command, *self._arguments],
@@ -136,8 +137,10 @@ class WarmServer:
             start_new_session=True,  # a Ctrl-C is for the worker, which lets its runs finish
         )
         assert process.stdout is not None
-        ready, _, _ = select.select([process.stdout], [], [], START_LIMIT_S)
-        if not ready or process.stdout.readline() != b"ready\n":
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            answered = selector.select(START_LIMIT_S)
+        if not answered or process.stdout.readline() != b"ready\n":
             self._discard()
             raise JobFailed("crash", "the simulation server did not come up; its stderr says why")
 
@@ -156,7 +159,7 @@ class WarmServer:
             process.stdout.close()
         folder, self._folder = self._folder, None
         if folder is not None:
-            folder.cleanup()
+            shutil.rmtree(folder, ignore_errors=True)  # the server has removed it, unless it was killed
 
 
 def scrubbed_environment() -> dict[str, str]:
@@ -211,6 +214,7 @@ class _Conversation:
         self._link = link
         self._on_beat = on_beat
         self._beat_s = beat_s
+        self._next_beat_at = time.monotonic() + beat_s
         self._overdue_at = time.monotonic() + limits.time_s + OVERDUE_S
         self._progress: tuple[int, int] | None = None
         self._child_pid: int | None = None
@@ -233,6 +237,10 @@ class _Conversation:
         if self._child_pid is None:
             raise ServerLost
         self._kill_orphans(self._child_pid)
+        if (
+            time.monotonic() >= self._overdue_at - OVERDUE_S
+        ):  # the server's word found no room in a full connection
+            raise JobTimedOut("the run took longer than it may")
         raise JobFailed("crash", "the simulation server died during the run")
 
     def _messages(self) -> Iterator[dict[str, Any]]:
@@ -257,12 +265,13 @@ class _Conversation:
             if wait_s <= 0:
                 self._beat()
                 continue
-            readable, _, _ = select.select([self._link], [], [], wait_s)
-            if readable:
-                try:
-                    return self._link.recv(2**20)
-                except ConnectionError:
-                    return b""
+            self._link.settimeout(wait_s)
+            try:
+                return self._link.recv(2**20)
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                return b""
 
     def _beat(self) -> None:
         if time.monotonic() > self._overdue_at:
