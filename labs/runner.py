@@ -115,6 +115,13 @@ class WarmServer:
             raise ServerLost from error
         return link
 
+    def settle(self) -> None:
+        """Give a dying server, whose socket fails already, a moment to be seen dead."""
+        process = self._process
+        if process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=1)
+
     def stop(self) -> None:
         with self._lock:
             self._discard()
@@ -201,9 +208,11 @@ def call(
     """
     request = {"entry": entry, "kwargs": kwargs, "limits": asdict(limits)}
     line = json.dumps(request, allow_nan=False).encode() + b"\n"
+    warm = server or SERVER
     for _ in range(3):  # a server found dead before it began is replaced; nothing has run yet
-        with contextlib.suppress(ServerLost), (server or SERVER).connect() as link:
+        with contextlib.suppress(ServerLost), warm.connect() as link:
             return _Conversation(link, limits, on_beat, beat_s).hold(line)
+        warm.settle()
     raise JobFailed("crash", "the simulation server died again and again")
 
 

@@ -154,15 +154,20 @@ class Server:
             if not (0 < time_s < math.inf and memory_bytes > 0):
                 raise ValueError("limits must be finite and positive")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            call.send(error={"kind": "invalid", "message": f"request: {type(error).__name__}: {error}"})
-            self._close(call)
-            return
-        call.deadline = time.monotonic() + time_s
+            return self._refuse(call, "invalid", f"request: {type(error).__name__}: {error}")
         server_pid = os.getpid()
-        call.pid = os.fork()
+        try:
+            call.pid = os.fork()
+        except OSError as error:
+            return self._refuse(call, "crash", f"no process could be made: {error}")
         if call.pid == 0:
             forked_child.serve_call(call.link, entry, kwargs, memory_bytes, server_pid)
+        call.deadline = time.monotonic() + time_s
         call.request = b""
+
+    def _refuse(self, call: Call, kind: str, message: str) -> None:
+        call.send(error={"kind": kind, "message": message})
+        self._close(call)
 
     def _bury(self) -> None:
         """Reap the dead, kill what they left of their groups, and say what killed them if they did not."""
