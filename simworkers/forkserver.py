@@ -154,12 +154,14 @@ class Server:
             if not (0 < time_s < math.inf and memory_bytes > 0):
                 raise ValueError("limits must be finite and positive")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            return self._refuse(call, "invalid", f"request: {type(error).__name__}: {error}")
+            self._refuse(call, "invalid", f"request: {type(error).__name__}: {error}")
+            return
         server_pid = os.getpid()
         try:
             call.pid = os.fork()
         except OSError as error:
-            return self._refuse(call, "crash", f"no process could be made: {error}")
+            self._refuse(call, "crash", f"no process could be made: {error}")
+            return
         if call.pid == 0:
             forked_child.serve_call(call.link, entry, kwargs, memory_bytes, server_pid)
         call.deadline = time.monotonic() + time_s
