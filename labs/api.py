@@ -29,6 +29,7 @@ from labs.serializers import (
     SubmitRunSerializer,
     TaskAttemptSerializer,
 )
+from quiz.api.schema import problems
 from quiz.services import choose_offering
 
 POLL_S = "1"
@@ -113,10 +114,14 @@ class TaskAttempts(generics.ListAPIView[TaskAttempt]):
 
     @extend_schema(
         tags=["tasks"],
-        summary="Open the next attempt",
+        summary="Open the next attempt, or go on with the open one",
         description="Draws an instance. Poll the attempt until it is `open`.",
         request=OpenAttemptSerializer,
-        responses={201: TaskAttemptSerializer, **examples.PROBLEMS},
+        responses={
+            201: TaskAttemptSerializer,
+            200: TaskAttemptSerializer,
+            **problems(400, 401, 403, 404, 409, 429),
+        },
         examples=examples.OPEN_ATTEMPT,
     )
     def post(self, request: Request, slug: str) -> Response:
@@ -126,7 +131,7 @@ class TaskAttempts(generics.ListAPIView[TaskAttempt]):
         offering = choose_offering(
             learner=request.user, course=task.activity.course, slug=body.validated_data.get("offering")
         )
-        attempt = services.open_attempt(
+        attempt, created = services.open_attempt(
             learner=request.user,
             task=task,
             offering=offering,
@@ -135,7 +140,8 @@ class TaskAttempts(generics.ListAPIView[TaskAttempt]):
         )
         data = TaskAttemptSerializer(attempt, context={"request": request}).data
         headers = {"Location": data["url"], "Retry-After": POLL_S}
-        return Response(data, status=status.HTTP_201_CREATED, headers=headers)
+        made = status.HTTP_201_CREATED if created else status.HTTP_200_OK
+        return Response(data, status=made, headers=headers)
 
 
 def own_attempts(request: Request) -> QuerySet[TaskAttempt]:
@@ -178,7 +184,7 @@ class LabRuns(APIView):
         request=SubmitRunSerializer,
         responses={
             202: OpenApiResponse(RunSerializer, description="Queued; poll the URL in `Location`."),
-            **examples.PROBLEMS,
+            **problems(400, 401, 403, 404, 409, 429),
         },
         examples=examples.SUBMIT_RUN,
     )
@@ -244,7 +250,7 @@ class RunCancellation(APIView):
         summary="Cancel a queued or running run",
         description="Kills the computation. The attempt stays open.",
         request=None,
-        responses={200: RunSerializer, **examples.PROBLEMS},
+        responses={200: RunSerializer, **problems(401, 404, 409)},
     )
     def post(self, request: Request, public_id: str) -> Response:
         run = services.cancel_run(run=get_object_or_404(own_runs(request), public_id=public_id))
@@ -256,7 +262,7 @@ class RunReport(APIView):
         tags=["runs"],
         summary="The whole report of a graded run",
         description="By the lab's schema `report`; provenance included.",
-        responses={200: OpenApiTypes.OBJECT, **examples.PROBLEMS},
+        responses={200: OpenApiTypes.OBJECT, **problems(401, 404)},
     )
     def get(self, request: Request, public_id: str) -> Response:
         run = get_object_or_404(own_runs(request), public_id=public_id)
@@ -327,7 +333,7 @@ class RunFigure(APIView):
             (200, "image/svg+xml"): OpenApiTypes.STR,
             (200, "image/png"): OpenApiTypes.BINARY,
             (200, "text/csv"): OpenApiTypes.STR,
-            **examples.PROBLEMS,
+            **problems(401, 404),
         },
     )
     def get(self, request: Request, public_id: str, name: str) -> Response:

@@ -114,7 +114,6 @@ class OpenAttemptSerializer(serializers.Serializer[Any]):
 
 class TaskAttemptSerializer(serializers.ModelSerializer[TaskAttempt]):
     url = serializers.HyperlinkedIdentityField(view_name="api-task-attempt", lookup_field="public_id")
-    id = serializers.UUIDField(source="public_id")
     task = serializers.CharField(source="task.slug")
     offering = serializers.CharField(source="offering.slug")
     seed = serializers.SerializerMethodField(help_text="The public seed of a practice attempt; else null.")
@@ -128,7 +127,7 @@ class TaskAttemptSerializer(serializers.ModelSerializer[TaskAttempt]):
         model = TaskAttempt
         fields = [
             "url",
-            "id",
+            "public_id",
             "task",
             "offering",
             "number",
@@ -204,7 +203,6 @@ class FigureLinkSerializer(serializers.ModelSerializer[Figure]):
 
 class RunSerializer(serializers.ModelSerializer[Run]):
     url = serializers.HyperlinkedIdentityField(view_name="api-run", lookup_field="public_id")
-    id = serializers.UUIDField(source="public_id")
     lab = serializers.CharField(source="lab.slug")
     task = serializers.SerializerMethodField(help_text="Slug of the task; null in free exploration.")
     task_attempt = serializers.SerializerMethodField(help_text="Id of the attempt; null in free exploration.")
@@ -231,7 +229,7 @@ class RunSerializer(serializers.ModelSerializer[Run]):
         model = Run
         fields = [
             "url",
-            "id",
+            "public_id",
             "lab",
             "task",
             "task_attempt",
@@ -318,7 +316,7 @@ class RunRowSerializer(RunSerializer):
     class Meta(RunSerializer.Meta):
         fields = [
             "url",
-            "id",
+            "public_id",
             "lab",
             "task",
             "task_attempt",

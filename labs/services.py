@@ -30,10 +30,11 @@ def draw_seed(*, task: LabTask, offering: Offering, learner: Learner, number: in
 @transaction.atomic
 def open_attempt(
     *, learner: Learner, task: LabTask, offering: Offering, practice: bool = False, seed: int | None = None
-) -> TaskAttempt:
-    """Draw the next instance. A worker prepares it; limits and clock count from `open`.
+) -> tuple[TaskAttempt, bool]:
+    """(attempt, whether it is new). A worker draws its instance; limits and clock count from `open`.
 
-    The enrolment's row is locked, so that of many openings at the last attempt one wins, on every database.
+    An unfinished attempt is handed out again, so that opening twice uses one. The enrolment's row is locked, so
+    that of many openings at the last attempt one wins, on every database.
     """
     if seed is not None and not practice:
         raise InvalidInput([("/seed", "only a practice attempt has a public seed")])
@@ -45,7 +46,7 @@ def open_attempt(
     rows = TaskAttempt.objects.filter(task=task, offering=offering, learner=learner, practice=practice)
     unfinished = rows.filter(state__in=[TaskAttempt.State.PREPARING, TaskAttempt.State.OPEN]).first()
     if unfinished is not None and not practice:
-        raise Conflict(f"Attempt {unfinished.number} is still open: {unfinished.public_id}.")
+        return unfinished, False
     preparing = TaskAttempt.objects.filter(learner=learner, state=TaskAttempt.State.PREPARING).count()
     if preparing >= settings.RUNS_ACTIVE_PER_LEARNER:
         raise TooMany(
@@ -64,7 +65,7 @@ def open_attempt(
         task=task, offering=offering, learner=learner, practice=practice, number=number, draw_seed=drawn
     )
     dispatch.on_commit(partial(dispatch.send_preparation, attempt.pk))
-    return attempt
+    return attempt, True
 
 
 def attempts_left(*, learner: Learner, task: LabTask, offering: Offering) -> int:

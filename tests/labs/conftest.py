@@ -1,0 +1,126 @@
+"""A class with one learner, the balance task, and reports of the right shape for tests of the state machine.
+
+Journeys (tests/journeys/) run the real simulation; here a report stands in for it wherever what is tested is what
+happens to a result, not the result.
+"""
+
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labs.loading import load_labs
+from labs.models import Lab, LabTask, Run, TaskAttempt
+from labs.validation import check_params
+from quiz.models import Activity, Course, Learner, Offering
+from quiz.services import enroll
+from simworkers import catalog
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "labs"
+PREDICTION = {"straggler_gpu": 1, "max_over_mean": 1.5}
+
+
+@pytest.fixture
+def offering(db: None) -> Offering:
+    course = Course.objects.create(slug="frontier-serving", title="Frontier serving")
+    Activity.objects.create(
+        course=course,
+        kind=Activity.Kind.LAB_TASK,
+        slug="moe-balance-hbm",
+        position=1,
+        title="Balance within an HBM budget",
+        points=Decimal(10),
+    )
+    return Offering.objects.create(course=course, slug="open", title="Open class", self_enrolment=True)
+
+
+@pytest.fixture
+def lab(offering: Offering) -> Lab:
+    return load_labs(FIXTURES)[0]
+
+
+@pytest.fixture
+def task(lab: Lab) -> LabTask:
+    return lab.tasks.get()
+
+
+def make_learner(name: str, offering: Offering) -> Learner:
+    learner = Learner.objects.create_user(username=name)
+    enroll(learner=learner, offering=offering)
+    return learner
+
+
+@pytest.fixture
+def learner(offering: Offering) -> Learner:
+    return make_learner("ada", offering)
+
+
+@pytest.fixture
+def attempt(task: LabTask, offering: Offering, learner: Learner) -> TaskAttempt:
+    """An open attempt whose instance is the lab's default scene."""
+    return TaskAttempt.objects.create(
+        task=task,
+        offering=offering,
+        learner=learner,
+        number=1,
+        state=TaskAttempt.State.OPEN,
+        draw_seed=1,
+        instance={"params": check_params(task.lab.job, {}), "seed": 11},
+        visible={},
+    )
+
+
+def metrics(**changes: Any) -> dict[str, Any]:
+    """Metrics of the right shape: halfway between contiguous and the floor, within the budget."""
+    empty: dict[str, Any] = {"integer": 0, "number": 0.0, "array": []}
+    schema = catalog.get_job("moe-eplb").metrics.model_json_schema()["properties"]
+    values = {name: empty[field["type"]] for name, field in schema.items()}
+    known = {
+        "max_over_mean_before_mean": 2.0,
+        "max_over_mean_mean": 1.5,
+        "sampling_floor": 1.0,
+        "within_budget": 1,
+    }
+    return values | known | changes
+
+
+def report_for(run: Run, **changes: Any) -> dict[str, Any]:
+    return {
+        "lab": run.lab.slug,
+        "engine_version": catalog.engine_version(run.lab.slug),
+        "seed": run.seed,
+        "params": run.params,
+        "metrics": metrics(**changes),
+        "invariants": {"tokens_conserved": {"state": "held", "first_event": None}},
+        "provenance": {"torch": "2.13.0"},
+    }
+
+
+@pytest.fixture
+def simulation(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """Decide what the child hands back: a report, an exception to raise, or a function of (kwargs, on_beat)."""
+
+    def hand_back(answer: Any) -> None:
+        def call(entry: str, kwargs: dict[str, Any], *, on_beat: Any, **rest: Any) -> Any:
+            if isinstance(answer, Exception):
+                raise answer
+            return answer(kwargs, on_beat) if callable(answer) else answer
+
+        monkeypatch.setattr("labs.runner.call", call)
+
+    return hand_back
+
+
+@pytest.fixture(autouse=True)
+def messages(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """What was put on the broker, instead of putting it there."""
+    sent: list[tuple[str, int]] = []
+
+    def publish(task: str, pk: int) -> bool:
+        sent.append((task, pk))
+        return True
+
+    monkeypatch.setattr("labs.dispatch.publish", publish)
+    return sent

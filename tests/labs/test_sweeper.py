@@ -1,0 +1,123 @@
+"""What was lost is found: messages, workers, drawings."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models.functions import Now
+
+from labs.execution import execute_run
+from labs.models import Run, TaskAttempt
+from labs.preparation import prepare_attempt
+from labs.services import open_attempt
+from labs.sweeper import sweep
+from tests.labs.conftest import report_for
+from tests.labs.test_execution import let_the_lease_run_out, state_of
+from tests.labs.test_services import in_parallel, submit
+
+
+@pytest.fixture
+def run(attempt: TaskAttempt) -> Run:
+    return submit(attempt)
+
+
+def test_a_run_whose_message_was_never_sent_is_sent_once(run, messages):
+    sweep()
+    sweep()
+    assert messages == [("labs.run_lab", run.pk)]
+
+
+def test_a_run_whose_message_was_lost_is_sent_again_after_a_while(run, messages, settings):
+    sweep()
+    settings.SWEEP_RESEND_S = 0
+    sweep()
+    assert messages == [("labs.run_lab", run.pk)] * 2
+
+
+def test_a_run_sent_twice_is_executed_once(run, simulation):
+    calls: list[int] = []
+
+    def simulate(kwargs, on_beat):
+        calls.append(1)
+        return report_for(run)
+
+    simulation(simulate)
+    execute_run(run.pk)
+    execute_run(run.pk)
+    assert calls == [1]
+
+
+def test_an_expired_lease_is_retaken_and_the_run_sent_at_once(run, messages):
+    assert run.claim(60)
+    let_the_lease_run_out(run)
+    sweep()
+    assert state_of(run) == Run.State.QUEUED
+    assert messages == [("labs.run_lab", run.pk)]
+
+
+def test_a_run_that_is_being_worked_on_is_left_alone(run, messages):
+    assert run.claim(60)
+    sweep()
+    assert state_of(run) == Run.State.RUNNING
+    assert messages == []
+
+
+def test_a_run_interrupted_three_times_is_failed_and_its_attempt_given_back(run):
+    for _ in range(3):
+        assert Run.objects.get(pk=run.pk).claim(60)
+        let_the_lease_run_out(run)
+        sweep()
+    assert state_of(run) == Run.State.FAILED
+    assert run.reason == "It was interrupted 3 times."
+    run.task_attempt.refresh_from_db()
+    assert run.task_attempt.state == TaskAttempt.State.OPEN
+
+
+def test_a_preparation_that_nobody_heard_of_is_sent_again(task, offering, learner, messages):
+    attempt, _ = open_attempt(learner=learner, task=task, offering=offering)
+    sweep()
+    assert messages == [("labs.prepare_attempt", attempt.pk)]
+
+
+def test_a_preparation_interrupted_three_times_is_failed(task, offering, learner):
+    attempt, _ = open_attempt(learner=learner, task=task, offering=offering)
+    TaskAttempt.objects.filter(pk=attempt.pk).update(
+        tries=3, lease=attempt.public_id, lease_expires_at=Now() - timedelta(seconds=1)
+    )
+    sweep()
+    attempt.refresh_from_db()
+    assert attempt.state == TaskAttempt.State.FAILED
+
+
+def test_a_preparation_whose_worker_fell_silent_is_sent_at_once(task, offering, learner, messages):
+    attempt, _ = open_attempt(learner=learner, task=task, offering=offering)
+    TaskAttempt.objects.filter(pk=attempt.pk).update(
+        tries=1, lease=attempt.public_id, lease_expires_at=Now() - timedelta(seconds=1), sent_at=Now()
+    )
+    sweep()
+    assert messages == [("labs.prepare_attempt", attempt.pk)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_deliveries_of_a_preparation_draw_one_instance(task, offering, learner, simulation):
+    attempt, _ = open_attempt(learner=learner, task=task, offering=offering)
+    calls: list[int] = []
+
+    def prepare(kwargs, on_beat):
+        calls.append(1)
+        return {"params": {}, "visible": {"gpus": 4}, "seed": 5}
+
+    simulation(prepare)
+    in_parallel(4, lambda: prepare_attempt(attempt.pk))
+    attempt.refresh_from_db()
+    assert (attempt.state, attempt.visible) == (TaskAttempt.State.OPEN, {"gpus": 4})
+    assert calls == [1]
+
+
+def test_figures_that_were_never_drawn_are_asked_for_at_most_three_times(run, simulation, messages, settings):
+    simulation(report_for(run))
+    execute_run(run.pk)
+    messages.clear()
+    settings.SWEEP_RESEND_S = 0
+    for _ in range(5):
+        sweep()
+    assert messages == [("labs.draw_figures", run.pk)] * 3
