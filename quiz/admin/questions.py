@@ -51,7 +51,7 @@ class OptionInline(admin.StackedInline):
     extra = 0
     min_num = 2
 
-    def has_add_permission(self, request: HttpRequest, obj: Any) -> bool:
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return is_draft(obj) and super().has_add_permission(request, obj)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:

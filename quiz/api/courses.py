@@ -83,7 +83,7 @@ class GradedActivitySerializer(serializers.Serializer[Any]):
     grade = MarkSerializer(allow_null=True, help_text="Yours; null: none yet. Zero is a grade.")
 
 
-class ProgressSerializer(serializers.Serializer[Any]):
+class CourseProgressSerializer(serializers.Serializer[Any]):
     done = serializers.IntegerField()
     total = serializers.IntegerField()
     text = serializers.CharField()
@@ -104,9 +104,9 @@ class OfferingDetailSerializer(OfferingSerializer):
     def get_activities(self, offering: Offering) -> Any:
         return GradedActivitySerializer(self.context["progress"].rows, many=True).data
 
-    @extend_schema_field(ProgressSerializer)
+    @extend_schema_field(CourseProgressSerializer)
     def get_progress(self, offering: Offering) -> Any:
-        return ProgressSerializer(self.context["progress"]).data
+        return CourseProgressSerializer(self.context["progress"]).data
 
 
 class EnrollmentSerializer(serializers.ModelSerializer[Enrollment]):
