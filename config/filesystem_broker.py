@@ -220,3 +220,7 @@ class Transport(filesystem.Transport):
             raise ValueError("broker_transport_options: the file system broker needs a 'folder'")
         self.folder = Path(folder).absolute()
         self.state = self._states.setdefault(self.folder, virtual.BrokerState())
+
+    @property
+    def default_connection_params(self) -> dict[str, Any]:
+        return {}  # no host and no port, and no warning that none was given
