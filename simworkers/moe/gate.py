@@ -1,0 +1,108 @@
+"""The router: token and a little context → integers → a linear gate → exact logits → top-k.
+
+Every number here is an integer. The logits are computed by a float32 matrix product of integers whose partial sums
+stay below 2**24, so each of them is exact in whatever order, thread count and instruction set it is added up.
+
+P positions, D features, E experts, L layers, F fits, k experts a token.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from simworkers.moe.params import MoeParams
+from simworkers.moe.placement import IntArray
+from simworkers.rng import Stream
+from simworkers.text import BUCKETS, Library
+
+FEATURES = 64  # the last one is a constant and so carries the bias
+CONTEXT = 24  # tokens whose embeddings are summed, the token itself included
+EMBEDDING_BOUND = 4  # embeddings are uniform in −4 … 4
+CONSTANT = 64
+WEIGHT_BOUND = 127
+GATES_FILE = Path(__file__).parent / "gates.npz"
+LOGIT_SCALE = 1 / 2048  # integer logit → what the softmax of the combine sees
+
+BLOCK_ROWS = 2048
+FEATURE_BOUND = 160  # token_features stays below
+assert FEATURES * FEATURE_BOUND * WEIGHT_BOUND < 2**24, "logits would not be exact in float32"
+assert FEATURES * FEATURE_BOUND * WEIGHT_BOUND * 256 < 2**31, "keys would not fit into 32 bits"
+
+
+def token_features(library: Library) -> IntArray:
+    """[P, D] integers: 8 × own embedding + 4 × the one before + the sum over CONTEXT tokens, and a constant.
+
+    Bounded by FEATURE_BOUND: 4·8 + 4·4 + 24·4 = 144.
+    """
+    stream = Stream(20_261, "embeddings")
+    span = 2 * EMBEDDING_BOUND + 1
+    table = stream.integers(span, BUCKETS * FEATURES).reshape(BUCKETS, FEATURES) - EMBEDDING_BOUND
+    features = 8 * table[library.tokens] + 4 * table[library.previous(1)]
+    for back in range(CONTEXT):
+        features += table[library.previous(back)]
+    features[:, -1] = CONSTANT
+    return features
+
+
+@functools.cache
+def load_gates(num_experts: int) -> IntArray:
+    """[F, D, E] the fitted gates for this many experts, integers in ±WEIGHT_BOUND."""
+    with np.load(GATES_FILE) as gates:
+        return gates[f"experts_{num_experts}"].astype(np.int64)  # type: ignore[no-any-return]
+
+
+def layer_gate(num_experts: int, checkpoint_seed: int, layer: int) -> IntArray:
+    """[D, E] the gate of one layer: one of the fits, its experts renumbered; both drawn from the checkpoint."""
+    stream = Stream(checkpoint_seed, "layer", num_experts, layer)
+    gates = load_gates(num_experts)
+    fit = gates[stream.integer(len(gates))]
+    return fit[:, stream.permutation(num_experts)]
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Routing of every position that a run uses. U such positions."""
+
+    row: NDArray[np.int64]  # [P] position → row of the tables below; −1 where unused
+    experts: NDArray[np.int16]  # [L, U, k] by falling logit
+    logits: NDArray[np.int32]  # [L, U, k] exact
+
+
+def route(library: Library, positions: IntArray, params: MoeParams, tick: Callable[[], None]) -> Routes:
+    """Route each distinct position once per layer; a step then only looks up its tokens. tick: called per layer."""
+    used = np.unique(positions)
+    row = np.full(len(library.tokens), -1, dtype=np.int64)
+    row[used] = np.arange(len(used))
+    features = torch.from_numpy(token_features(library)[used].astype(np.float32))
+    experts = np.empty((params.num_layers, len(used), params.top_k), dtype=np.int16)
+    logits = np.empty((params.num_layers, len(used), params.top_k), dtype=np.int32)
+    for layer in range(params.num_layers):
+        gate = layer_gate(params.num_experts, params.checkpoint_seed, layer)
+        experts[layer], logits[layer] = choose_experts(features, gate, params.top_k)
+        tick()
+    return Routes(row, experts, logits)
+
+
+def choose_experts(
+    features: torch.Tensor, gate: IntArray, top_k: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """([U, k] experts, [U, k] logits) by falling logit; the lower expert wins a tie.
+
+    features: [U, D] integers held as float32. Blocks of rows keep the keys inside the processor's cache.
+    """
+    num_experts = gate.shape[1]
+    weights = torch.from_numpy(gate.astype(np.float32))
+    tiebreak = np.arange(num_experts - 1, -1, -1, dtype=np.int32)
+    best = np.empty((len(features), top_k), dtype=np.int64)
+    for start in range(0, len(features), BLOCK_ROWS):
+        logits = (features[start : start + BLOCK_ROWS] @ weights).to(torch.int32).numpy()  # exact
+        # One key a pair (logit, expert). Keys differ, so which ones are largest does not hang on the algorithm.
+        keys = logits * np.int32(num_experts) + tiebreak
+        keys.partition(num_experts - top_k, axis=1)
+        best[start : start + BLOCK_ROWS] = np.sort(keys[:, num_experts - top_k :], axis=1)[:, ::-1]
+    return num_experts - 1 - best % num_experts, best // num_experts
