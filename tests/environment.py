@@ -7,9 +7,12 @@ import atexit
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 for name in ("DATABASE_URL", "BROKER_URL", "SECRET_KEY", "DEBUG"):
     os.environ.pop(name, None)
 # xdist's workers inherit the environment and then make their own folder too.
-os.environ["STAFFLOOP_VAR"] = tempfile.mkdtemp(prefix="staffloop-test-")
-atexit.register(shutil.rmtree, os.environ["STAFFLOOP_VAR"], ignore_errors=True)
+folder = tempfile.mkdtemp(prefix="staffloop-test-")
+os.environ["STAFFLOOP_VAR"] = folder
+Path(folder, "static").mkdir()  # where collectstatic would put its files; WhiteNoise warns without it
+atexit.register(shutil.rmtree, folder, ignore_errors=True)
