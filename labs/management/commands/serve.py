@@ -94,14 +94,13 @@ class Command(BaseCommand):
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             listener = socket.create_server((host, port), family=family, backlog=128)
-        except socket.gaierror as error:
-            self.refuse(f"host: {host}: {error.strerror}")
         except OverflowError:
             self.refuse(f"port: must be 0 to 65535, not {port}")
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 self.refuse(f"port: {port} is in use; choose another with --port")
-            self.refuse(f"host: cannot listen at {host}:{port}: {error.strerror}")
+            reason = str(error.strerror).partition(" (while")[0]  # Python adds what it was doing
+            self.refuse(f"host: cannot listen at {host}:{port}: {reason}")
         # Accepted connections inherit this; the web server, which gets a bare number, does not set it.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
