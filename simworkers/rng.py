@@ -20,7 +20,7 @@ class Stream:
 
     def words(self, count: int) -> UIntArray:
         """[count] uniform 64-bit integers."""
-        return self._philox.random_raw(count)  # type: ignore[no-any-return]
+        return self._philox.random_raw(count)
 
     def integers(self, below: int, count: int) -> NDArray[np.int64]:
         """[count] uniform integers in [0, below); exact, because words above the last whole multiple are redrawn."""
@@ -52,7 +52,7 @@ class Stream:
         mask = np.where(
             bits > 0, np.uint64(2**64 - 1) >> (64 - np.maximum(bits, 1)).astype(np.uint64), np.uint64(0)
         )
-        ones = np.bitwise_count(words & mask).sum(axis=1, dtype=np.int64)
+        ones: NDArray[np.int64] = np.bitwise_count(words & mask).sum(axis=1, dtype=np.int64)
         return ones.reshape(counts.shape)
 
 

@@ -41,8 +41,9 @@ class HierarchicalBalancer:
     def place(self, load: NDArray[np.generic], shape: ClusterShape) -> Placement:
         _check(load, shape)
         if not shape.groups_divide:
-            groups, nodes = shape.num_groups, shape.num_nodes
-            raise ValueError(f"num_groups: {groups} groups do not divide over {nodes} nodes")
+            raise ValueError(
+                f"num_groups: {shape.num_groups} groups do not divide over {shape.num_nodes} nodes"
+            )
         layers, experts = load.shape
         nodes, size = shape.num_nodes, experts // shape.num_groups
         group_load = load.reshape(layers, shape.num_groups, size).sum(axis=2).astype(np.float64)
@@ -50,8 +51,8 @@ class HierarchicalBalancer:
         # Groups in node order: row (layer, node) of what follows sees the experts of its own groups alone.
         groups = np.argsort(node_of_group, axis=1, kind="stable")
         members = (groups[:, :, None] * size + np.arange(size)).reshape(layers * nodes, experts // nodes)
-        rows = np.repeat(np.arange(layers), nodes)[:, None]
-        local_load = load.astype(np.float64)[rows, members]
+        layer = np.repeat(np.arange(layers), nodes)[:, None]
+        local_load = load.astype(np.float64)[layer, members]
         local = _balance_rows(local_load, shape.num_slots // nodes, shape.num_gpus // nodes)
         slots = np.take_along_axis(members, local, axis=1).reshape(layers, shape.num_slots)
         return Placement(slots, experts, shape.num_gpus)

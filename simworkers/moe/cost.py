@@ -62,9 +62,11 @@ class CostModel:
         reading = (slot_tokens > 0) & (arithmetic_s < self.roofline.read_s)
         hbm_s = np.where(reading, self.roofline.read_s, 0.0)
         flops_s = np.where(reading, 0.0, arithmetic_s)
-        links_s = self._links(sent, self.over_nvlink) * self.nvlink_s_per_copy
-        links_s = links_s + self._links(sent, self.over_network) * self.network_s_per_copy
-        return StepCost(self._per_gpu(hbm_s), self._per_gpu(flops_s), links_s)
+        nvlink_s = self._links(sent, self.over_nvlink) * self.nvlink_s_per_copy
+        network_s = self._links(sent, self.over_network) * self.network_s_per_copy
+        return StepCost(
+            self._per_gpu(hbm_s), self._per_gpu(flops_s), np.add(nvlink_s, network_s, dtype=np.float64)
+        )
 
     def _per_gpu(self, per_slot: FloatArray) -> FloatArray:
         return per_slot.reshape(len(per_slot), self.num_gpus, -1).sum(axis=2)  # type: ignore[no-any-return]

@@ -2,8 +2,8 @@
 
 Float Adam on an even mix of the domains with the usual auxiliary balance loss (E · Σ share · mean probability, Switch
 Transformer, arXiv 2101.03961). What a language-model loss would add, a preference for the experts that serve a domain
-well, is stood in for by giving each domain a seeded set of home experts and asking for half of the probability there.
-Then a bias per expert is nudged toward equal load (as in arXiv 2408.15664), and all is rounded to integers.
+well, is stood in for by giving each domain a seeded set of home experts and asking for HOME_MASS of the probability
+there. Then a bias per expert is nudged toward equal load (as in arXiv 2408.15664), and all is rounded to integers.
 
 The result depends on the machine's float arithmetic; the file is committed, so runs do not.
 """
@@ -22,6 +22,8 @@ NATURAL_TOP_K = {8: 2, 16: 2, 32: 4, 64: 4, 128: 8, 256: 8}
 STEPS = 300
 BATCH = 3072
 BIAS_ROUNDS = 150
+HOME_MASS = 0.7  # probability that a token's domain puts on its home experts
+HOME_PULL = 2.0
 
 
 def home_experts(num_experts: int, stream: Stream) -> NDArray[np.int64]:
@@ -46,8 +48,11 @@ def fit_gate(library: Library, features: torch.Tensor, num_experts: int, fit: in
         chosen = torch.zeros_like(probability).scatter_(1, logits.topk(top_k, dim=1).indices, 1.0)
         balance = num_experts * (chosen.mean(dim=0) / top_k * probability.mean(dim=0)).sum()
         home_mass = (probability * at_home[domain]).sum(dim=1)
-        homes = -(0.5 * home_mass.clamp_min(1e-6).log() + 0.5 * (1 - home_mass).clamp_min(1e-6).log()).mean()
-        loss = balance + homes
+        homes = -(
+            HOME_MASS * home_mass.clamp_min(1e-6).log()
+            + (1 - HOME_MASS) * (1 - home_mass).clamp_min(1e-6).log()
+        ).mean()
+        loss = balance + HOME_PULL * homes
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

@@ -20,8 +20,8 @@ from simworkers.moe.placement import IntArray
 from simworkers.rng import Stream
 from simworkers.text import BUCKETS, Library
 
-FEATURES = 64  # the last one is a constant and so carries the bias
-CONTEXT = 24  # tokens whose embeddings are summed, the token itself included
+FEATURES = 128  # the last one is a constant and so carries the bias
+CONTEXT = 32  # tokens whose embeddings are summed, the token itself included
 EMBEDDING_BOUND = 4  # embeddings are uniform in −4 … 4
 CONSTANT = 64
 WEIGHT_BOUND = 127
@@ -35,14 +35,14 @@ assert FEATURES * FEATURE_BOUND * WEIGHT_BOUND * 256 < 2**31, "keys would not fi
 
 
 def token_features(library: Library) -> IntArray:
-    """[P, D] integers: 8 × own embedding + 4 × the one before + the sum over CONTEXT tokens, and a constant.
+    """[P, D] integers: 5 × own embedding + 2 × the one before + the sum over CONTEXT tokens, and a constant.
 
-    Bounded by FEATURE_BOUND: 4·8 + 4·4 + 24·4 = 144.
+    Bounded by FEATURE_BOUND: 5·4 + 2·4 + 32·4 = 156.
     """
     stream = Stream(20_261, "embeddings")
     span = 2 * EMBEDDING_BOUND + 1
     table = stream.integers(span, BUCKETS * FEATURES).reshape(BUCKETS, FEATURES) - EMBEDDING_BOUND
-    features = 8 * table[library.tokens] + 4 * table[library.previous(1)]
+    features = 5 * table[library.tokens] + 2 * table[library.previous(1)]
     for back in range(CONTEXT):
         features += table[library.previous(back)]
     features[:, -1] = CONSTANT
@@ -57,11 +57,12 @@ def load_gates(num_experts: int) -> IntArray:
 
 
 def layer_gate(num_experts: int, checkpoint_seed: int, layer: int) -> IntArray:
-    """[D, E] the gate of one layer: one of the fits, its experts renumbered; both drawn from the checkpoint."""
+    """[D, E] the gate of one layer: the fits in turn, each with its experts renumbered as the checkpoint says."""
     stream = Stream(checkpoint_seed, "layer", num_experts, layer)
     gates = load_gates(num_experts)
-    fit = gates[stream.integer(len(gates))]
-    return fit[:, stream.permutation(num_experts)]
+    fit = gates[(checkpoint_seed + layer) % len(gates)]
+    renumbered: IntArray = fit[:, stream.permutation(num_experts)]
+    return renumbered
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ def pack_groups(group_load: FloatArray, num_nodes: int) -> IntArray:
     node_of_group, onehot = ways  # [P, M], [P, N, M]
     node_load = np.einsum("pnm,rm->rpn", onehot, group_load)
     best = node_load.max(axis=2).argmin(axis=1)
-    return node_of_group[best]
+    chosen: IntArray = node_of_group[best]
+    return chosen
 
 
 def node_bound(load: NDArray[np.generic], num_groups: int, num_nodes: int) -> FloatArray:

@@ -141,7 +141,7 @@ class MoeParams(BaseModel):
         json_schema_extra=_form("Traffic", "tokens"),
     )
     chunk_tokens: int = Field(
-        256,
+        128,
         ge=1,
         le=4096,
         description="Tokens in a row that one request brings to a step: a prefill chunk, or 1 in decode.",

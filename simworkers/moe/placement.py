@@ -59,7 +59,8 @@ class Placement:
         """[L, G] load of every GPU if a copy carries load ÷ copies. load: [L, E]."""
         share = load / np.maximum(self.copies(), 1)
         per_slot = np.take_along_axis(share, self.experts, axis=1)
-        return per_slot.reshape(len(share), self.num_gpus, -1).sum(axis=2)
+        per_gpu: FloatArray = per_slot.reshape(len(share), self.num_gpus, -1).sum(axis=2)
+        return per_gpu
 
     def max_over_mean(self, load: NDArray[np.generic]) -> FloatArray:
         """[L] max ÷ mean over GPUs; a layer without load counts 1.0. load: [L, E]."""
@@ -74,8 +75,9 @@ class Placement:
 def max_over_mean(gpu_load: NDArray[np.generic]) -> FloatArray:
     """[...] max ÷ mean over the last axis, GPUs; 1.0 where nothing was loaded."""
     mean = gpu_load.mean(axis=-1)
-    ratio: FloatArray = gpu_load.max(axis=-1) / np.where(mean > 0, mean, 1)
-    return np.where(mean > 0, ratio, 1.0)
+    largest = gpu_load.max(axis=-1)
+    ratio: FloatArray = np.divide(largest, mean, out=np.ones(mean.shape), where=mean > 0)
+    return ratio
 
 
 def place_contiguously(num_layers: int, num_experts: int, num_gpus: int) -> Placement:

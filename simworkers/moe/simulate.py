@@ -14,6 +14,7 @@ from simworkers.moe.metrics import MoeMetrics
 from simworkers.moe.node_packing import node_bound
 from simworkers.moe.params import MoeParams
 from simworkers.moe.placement import FloatArray
+from simworkers.moe.rehearsal import imbalance_removed
 from simworkers.moe.tally import US, Tally
 from simworkers.rng import Stream, equal_multinomial
 
@@ -100,9 +101,7 @@ def _imbalance(engine: Engine, floor: float) -> dict[str, Any]:
         "max_over_mean_max": float(chosen.max()),
         "sampling_floor": floor,
         "node_bound": bound,
-        "imbalance_removed_share": (contiguous - reached) / (contiguous - floor)
-        if contiguous > floor
-        else 0.0,
+        "imbalance_removed_share": imbalance_removed(contiguous, reached, floor),
         "balancedness_sum_before": balanced_before[0],
         "balancedness_sum": balanced[0],
         "balancedness_mean_before": balanced_before[1],

@@ -1,0 +1,257 @@
+"""Every lab from a shell. JSON alone on stdout; progress and errors on stderr.
+
+Exit 0: done. 1: a run broke an invariant (its report is printed all the same). 2: invalid input, one
+`field: message` a line.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from simworkers import catalog
+from simworkers.balance_file import BalanceFile
+
+Model = TypeVar("Model", bound=BaseModel)
+
+MAX_FILE_BYTES = 32 * 2**20
+EXAMPLES = """examples:
+  python -m simworkers list
+  python -m simworkers run moe-eplb --set eplb=true --set redundant_slots_per_gpu=1 --seed 7
+  python -m simworkers balance cases.json
+"""
+
+
+class InvalidInput(Exception):
+    """The caller's mistakes, each a `field: message` line."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(lines))
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose errors are `field: message` lines."""
+
+    def error(self, message: str) -> NoReturn:
+        if message.startswith("argument "):
+            name, _, reason = message.removeprefix("argument ").partition(": ")
+            raise InvalidInput(f"{name.split('/')[-1].lstrip('-')}: {reason}")
+        raise InvalidInput(f"arguments: {message}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    try:
+        options = _parser().parse_args(arguments)
+        code: int = options.command(options)
+        return code
+    except InvalidInput as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="python -m simworkers",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    listing = commands.add_parser("list", help="every lab, with its parameters as JSON Schema")
+    listing.set_defaults(command=list_labs)
+
+    run = commands.add_parser("run", help="run a lab and print its report")
+    run.add_argument("lab", metavar="LAB", help="name of the lab, see `list`")
+    run.add_argument(
+        "--params", metavar="FILE", help="JSON object of parameters; the others keep their defaults"
+    )
+    run.add_argument(
+        "--set",
+        metavar="name=value",
+        action="append",
+        default=[],
+        help="one parameter, over --params; the value is read as JSON, else as a string",
+    )
+    run.add_argument("--seed", type=int, default=0, help="draws the traffic, 0 … 2**63 − 1 (default 0)")
+    run.add_argument(
+        "--device", choices=("cpu", "cuda", "auto"), default="cpu", help="where the experts run (default cpu)"
+    )
+    run.add_argument("--out", metavar="FILE", help="also write the report to this file")
+    run.set_defaults(command=run_lab)
+
+    balance = commands.add_parser("balance", help="place experts for every case of a file")
+    balance.add_argument(
+        "file", metavar="FILE", help="JSON with `cases`: load [layer][expert] and cluster shape"
+    )
+    balance.set_defaults(command=balance_file)
+    return parser
+
+
+def list_labs(_options: argparse.Namespace) -> int:
+    """Name, title, summary, version, schemas and graded tasks of every lab."""
+    _print([_describe(catalog.get_job(name)) for name in catalog.job_names()])
+    return 0
+
+
+def _describe(job: catalog.Job) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "title": job.title,
+        "summary": job.summary,
+        "engine_version": catalog.engine_version(job.name),
+        "tasks": list(job.tasks),
+        "figures": [figure.name for figure in job.figures],
+        "params": job.params.model_json_schema(),
+        "metrics": job.metrics.model_json_schema(),
+    }
+
+
+def run_lab(options: argparse.Namespace) -> int:
+    """Validate everything, then run; 1 where an invariant broke."""
+    try:
+        job = catalog.get_job(options.lab)
+    except catalog.UnknownLab as error:
+        raise InvalidInput(f"lab: {error}") from None
+    values = _read_json(options.params, "params") if options.params else {}
+    if not isinstance(values, dict):
+        raise InvalidInput(f"params: {options.params} holds no JSON object")
+    params = _validate(job.params, values | dict(_assignment(text) for text in options.set))
+    if not 0 <= options.seed < 2**63:
+        raise InvalidInput("seed: must lie in 0 … 2**63 − 1")
+    out = _writable(options.out) if options.out else None
+    device = _choose_device(options.device)
+    report = catalog.resolve(job.simulate)(params, options.seed, _show_progress(), device=device)
+    text = json.dumps(report.model_dump(mode="json"), ensure_ascii=False, allow_nan=False)
+    if out is not None:
+        _write_whole(out, text + "\n")
+    print(text)
+    broken = {name: found for name, found in report.invariants.items() if found.state == "broken"}
+    for name, found in broken.items():
+        print(f"{name}: {found.first_event}", file=sys.stderr)
+    return 1 if broken else 0
+
+
+def balance_file(options: argparse.Namespace) -> int:
+    """Placement and max/mean for every case."""
+    cases = _validate(BalanceFile, _read_json(options.file, "file")).cases
+    import numpy as np  # after the checks: errors should not wait for it
+
+    from simworkers.moe.balancer import choose_balancer
+    from simworkers.moe.placement import ClusterShape
+
+    found = []
+    for case in cases:
+        shape = ClusterShape(case.num_slots, case.num_gpus, case.num_nodes, case.num_groups)
+        load = np.array(case.load, dtype=np.float64)
+        placement = choose_balancer("auto", shape).place(load, shape)
+        found.append(
+            {
+                "name": case.name,
+                "placement": placement.experts.tolist(),
+                "max_over_mean": placement.max_over_mean(load).tolist(),
+            }
+        )
+    _print(found)
+    return 0
+
+
+def _validate(model: type[Model], values: Any) -> Model:
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise InvalidInput(*(_line(found) for found in error.errors(include_url=False))) from None
+
+
+def _line(found: Any) -> str:
+    field = ".".join(str(part) for part in found["loc"]) or "file"
+    message = found["msg"].removeprefix("Value error, ").replace("\n", " ")
+    return f"{field}: {message}"
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidInput(f"set: {text!r} is not name=value")
+    try:
+        return name, _parse(value)
+    except (ValueError, RecursionError):
+        return name, value
+
+
+def _read_json(name: str, field: str) -> Any:
+    try:
+        with Path(name).open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInput(f"{field}: cannot read {name!r}: {reason}") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise InvalidInput(f"{field}: {name} is larger than {MAX_FILE_BYTES // 2**20} MiB")
+    try:
+        return _parse(data.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{field}: {name} is not UTF-8 text") from None
+    except RecursionError:
+        raise InvalidInput(f"{field}: {name} is nested too deeply") from None
+    except ValueError as error:
+        raise InvalidInput(f"{field}: {name} is not JSON: {error}") from None
+
+
+def _parse(text: str) -> Any:
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _writable(name: str) -> Path:
+    path = Path(name)
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise InvalidInput(f"out: cannot write {name}")
+    return path
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """All of it or nothing: a reader never finds half a report."""
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+        file.write(text)
+    Path(file.name).replace(path)
+
+
+def _choose_device(wanted: str) -> str:
+    if wanted == "cpu":
+        return "cpu"
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    if wanted == "cuda":
+        raise InvalidInput("device: no CUDA device here")
+    return "cpu"
+
+
+def _show_progress() -> catalog.Progress:
+    last = -1
+
+    def show(done: int, total: int) -> None:
+        nonlocal last
+        if done != last:
+            print(f"step {done} of {total}", file=sys.stderr)
+            last = done
+
+    return show
+
+
+def _print(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
