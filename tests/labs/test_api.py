@@ -161,9 +161,7 @@ def test_a_used_up_attempt_answers_a_problem(api, attempt):
     assert response.json()["type"] == "urn:staffloop:problem:attempts-used-up"
 
 
-@pytest.mark.parametrize(
-    "body", ["{", "[1", '{"params": {', "nonsense", LONE_SURROGATE, "[]", "7", "null"]
-)
+@pytest.mark.parametrize("body", ["{", "[1", '{"params": {', "nonsense", LONE_SURROGATE, "[]", "7", "null"])
 def test_what_is_no_json_object_answers_400(api, lab, body):
     response = api.post(RUNS, body, content_type="application/json")
     assert response.status_code == 400

@@ -32,7 +32,13 @@ BALANCE = {
     "requires": ["fits"],
     "feedback": "Not yet.",
 }
-PREDICTED = {"name": "predicted", "title": "Predicted", "kind": "prediction_made", "points": "1", "feedback": "Predict."}
+PREDICTED = {
+    "name": "predicted",
+    "title": "Predicted",
+    "kind": "prediction_made",
+    "points": "1",
+    "feedback": "Predict.",
+}
 
 
 def rubric(*criteria: dict[str, Any]) -> Rubric:
