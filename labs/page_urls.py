@@ -1,0 +1,14 @@
+"""Pages of the labs. config/urls.py puts them under labs/."""
+
+from django.urls import path
+
+from labs.views import explore, runs, tasks
+
+urlpatterns = [
+    path("", explore.labs, name="labs-page"),
+    path("classes/<slug:offering>/tasks/<slug:slug>/", tasks.task, name="task-page"),
+    path("attempts/<uuid:public_id>/", tasks.attempt, name="task-attempt-page"),
+    path("runs/<uuid:public_id>/", runs.run, name="run-page"),
+    path("runs/<uuid:public_id>/cancel/", runs.cancel, name="run-cancel"),
+    path("<slug:slug>/", explore.lab, name="lab-page"),
+]

@@ -1,0 +1,193 @@
+"""Numbers as people read them: metrics before and after, drawn scenarios, sheets of criteria."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from labs.page_forms import label
+
+HEAT_LEVELS = 8
+BYTE_STEPS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+
+
+def figure_text(value: Any, unit: str = "") -> str:
+    """A value with its unit: 2550136832 bytes → 2.55 GB; 0.034 fraction → 3.4%; 3 GPU index → GPU 3."""
+    if value is None:
+        return "not measured"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    if unit == "0 or 1":
+        return "yes" if value else "no"
+    if unit == "fraction":
+        return f"{significant(100 * value)}%"
+    if unit.startswith("GPU index"):
+        return f"GPU {value}"
+    if unit == "bytes":
+        return bytes_text(value)
+    if unit in ("", "ratio", "count") or unit.endswith("index"):
+        return significant(value)
+    return f"{significant(value)}{'' if unit == '%' else ' '}{unit}"
+
+
+def bytes_text(value: float) -> str:
+    for size, unit in BYTE_STEPS:
+        if abs(value) >= size:
+            return f"{significant(value / size)} {unit}"
+    return f"{significant(value)} bytes"
+
+
+def significant(value: float) -> str:
+    """Whole numbers in full with separators; others with four significant digits, never as an exponent."""
+    if isinstance(value, int) or float(value).is_integer():
+        return f"{int(value):,}"
+    size = abs(value)
+    places = 0 if size >= 1000 else 1 if size >= 100 else 2 if size >= 10 else 3
+    if size < 0.01:
+        return f"{value:.2g}" if size >= 1e-4 else "below 0.0001"
+    text = f"{value:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """A single-number metric. `before` is the same under the baseline, where the lab reports one."""
+
+    label: str
+    help: str
+    before: str
+    after: str
+
+
+def metric_rows(schema: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[MetricRow]:
+    """The scalars of a report in the schema's order; X and X_before share a row. Arrays are for figures."""
+    parts = {
+        name: part
+        for name, part in schema["properties"].items()
+        if part.get("type") in ("integer", "number") and name in metrics
+    }
+    partners = {name.replace("_before", "", 1): name for name in parts if "_before" in name}
+    rows = []
+    for name, part in parts.items():
+        if "_before" in name and name.replace("_before", "", 1) in parts:
+            continue
+        unit = part.get("unit", "")
+        before = partners.get(name)
+        told = parts[before] if before else part
+        rows.append(
+            MetricRow(
+                label=label(name),
+                help=told.get("description", "").removesuffix(", contiguous.").rstrip(".") + ".",
+                before=figure_text(metrics[before], unit) if before else "",
+                after=figure_text(metrics[name], unit),
+            )
+        )
+    return rows
+
+
+@dataclass(frozen=True)
+class Cell:
+    text: str
+    heat: int  # 0 … HEAT_LEVELS
+
+
+@dataclass(frozen=True)
+class HeatTable:
+    """Numbers as a table whose cells are shaded by size; row and column heads are counted from 0."""
+
+    title: str
+    help: str
+    row_head: str
+    columns: list[str]
+    rows: list[tuple[str, list[Cell]]]
+
+
+@dataclass(frozen=True)
+class Fact:
+    label: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Scenario:
+    facts: list[Fact]
+    tables: list[HeatTable]
+    notes: list[Fact]
+
+
+# What the axes of an array are called, by its name in the visible part: (rows, columns).
+AXES = {
+    "observed_expert_load": ("Layer", "Expert"),
+    "expert_load": ("Layer", "Expert"),
+    "observed_load": ("Layer", "Expert"),
+}
+
+
+def scenario(visible: Mapping[str, Any], params: Mapping[str, Any]) -> Scenario:
+    """The visible part of an instance: single numbers, tables of numbers, and sentences.
+
+    params: the lab's parameter schema, for the units of names that are parameters.
+    """
+    facts: list[Fact] = []
+    tables: list[HeatTable] = []
+    notes: list[Fact] = []
+    properties = params.get("properties", {})
+    for name, value in flat(visible):
+        if is_matrix(value):
+            tables.append(heat_table(name, value))
+        elif isinstance(value, list):
+            facts.append(Fact(label(name), ", ".join(figure_text(one, "") for one in value)))
+        elif isinstance(value, str) and len(value) > 40:
+            notes.append(Fact(label(name), value))
+        else:
+            unit = properties.get(name, {}).get("unit") or unit_in(name)
+            facts.append(Fact(label(name), figure_text(value, unit)))
+    return Scenario(facts, tables, notes)
+
+
+def flat(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Nested objects give their entries up; an outer name is dropped, since inner ones are telling."""
+    rows: list[tuple[str, Any]] = []
+    for name, value in values.items():
+        rows += flat(value) if isinstance(value, Mapping) else [(name, value)]
+    return rows
+
+
+def unit_in(name: str) -> str:
+    for suffix, unit in (("_bytes", "bytes"), ("_gb", "GB"), ("_percent", "%"), ("_us", "µs"), ("_ms", "ms")):
+        if name.endswith(suffix):
+            return unit
+    return ""
+
+
+def is_matrix(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) > 0
+        and all(isinstance(row, list) and row and all(is_number(one) for one in row) for row in value)
+    )
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def heat_table(name: str, matrix: list[list[float]]) -> HeatTable:
+    """matrix: [rows][columns]. Shading runs from 0 to the largest number of the whole table."""
+    row_head, column_head = AXES.get(name, ("Row", "Column"))
+    largest = max(max(row) for row in matrix)
+    return HeatTable(
+        title=label(name),
+        help=f"Rows: {row_head.lower()}s; columns: {column_head.lower()}s; darker is more.",
+        row_head=row_head,
+        columns=[f"{column_head} {index}" for index in range(max(len(row) for row in matrix))],
+        rows=[
+            (f"{row_head} {index}", [Cell(significant(one), heat(one, largest)) for one in row])
+            for index, row in enumerate(matrix)
+        ],
+    )
+
+
+def heat(value: float, largest: float) -> int:
+    return 0 if largest <= 0 or value <= 0 else max(1, round(HEAT_LEVELS * value / largest))

@@ -1,0 +1,140 @@
+// <staffloop-figure data-spec>: a figure is a picture until it comes into view, then the interactive chart.
+// Vega interprets its expressions (no eval) and writes no <style>: the page's Content-Security-Policy stays strict.
+import { send } from "../quiz/api.js";
+
+const DARK = matchMedia("(prefers-color-scheme: dark)");
+
+/** @param {string} name a custom property of the stylesheet */
+function token(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/** Colours and fonts of the page, under whatever the spec itself says. */
+function config() {
+  const ink = token("--ink");
+  const muted = token("--muted");
+  const line = token("--line");
+  const guide = { labelColor: muted, titleColor: ink, gridColor: line, domainColor: line, tickColor: line };
+  return {
+    background: "transparent",
+    font: "system-ui, sans-serif",
+    view: { stroke: line },
+    axis: guide,
+    header: { labelColor: muted, titleColor: ink },
+    legend: guide,
+    title: { color: ink, subtitleColor: muted },
+  };
+}
+
+/** One tooltip for all figures: names and values as text, placed by the pointer. */
+class Tip {
+  constructor() {
+    this.box = document.createElement("div");
+    this.box.className = "figure-tip";
+    this.box.hidden = true;
+    this.box.setAttribute("aria-hidden", "true");
+    document.body.append(this.box);
+  }
+
+  /** @param {MouseEvent} event @param {unknown} value */
+  show(event, value) {
+    this.box.hidden = value === null || value === undefined || value === "";
+    if (this.box.hidden) return;
+    if (typeof value === "object") {
+      const list = document.createElement("dl");
+      for (const [name, text] of Object.entries(/** @type {object} */ (value))) {
+        const term = document.createElement("dt");
+        const detail = document.createElement("dd");
+        term.textContent = name;
+        detail.textContent = String(text);
+        list.append(term, detail);
+      }
+      this.box.replaceChildren(list);
+    } else {
+      this.box.textContent = String(value);
+    }
+    const { width, height } = this.box.getBoundingClientRect();
+    this.box.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 8))}px`;
+    this.box.style.top = `${Math.max(4, Math.min(event.clientY + 14, innerHeight - height - 8))}px`;
+  }
+}
+
+/** @type {Tip | null} */
+let tip = null;
+
+const seen = new IntersectionObserver(
+  (entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      seen.unobserve(entry.target);
+      /** @type {StaffloopFigure} */ (entry.target).upgrade();
+    }
+  },
+  { rootMargin: "200px" },
+);
+
+class StaffloopFigure extends HTMLElement {
+  connectedCallback() {
+    this.redraw = () => this.draw();
+    seen.observe(this);
+  }
+
+  disconnectedCallback() {
+    seen.unobserve(this);
+    DARK.removeEventListener("change", this.redraw || null);
+    this.chart?.finalize();
+  }
+
+  async upgrade() {
+    try {
+      const [{ embed }, spec] = await Promise.all([import("./vega.js"), send("GET", this.dataset.spec || "")]);
+      this.embed = embed;
+      this.spec = spec;
+      await this.draw();
+      DARK.addEventListener("change", this.redraw || null);
+    } catch (error) {
+      // The picture that the worker drew stays.
+      console.warn("figure:", error);
+    }
+  }
+
+  async draw() {
+    const holder = document.createElement("div");
+    holder.className = "picture chart";
+    const current = /** @type {HTMLElement} */ (this.querySelector(".picture"));
+    // Drawn beside the picture, out of sight, so that a failure leaves the picture.
+    holder.hidden = true;
+    current.after(holder);
+    try {
+      const chart = await this.embed(holder, structuredClone(this.spec), {
+        mode: "vega-lite",
+        ast: true,
+        actions: false,
+        defaultStyle: false,
+        renderer: "svg",
+        config: config(),
+        tooltip: (/** @type {unknown} */ _handler, /** @type {MouseEvent} */ event, /** @type {unknown} */ _item, /** @type {unknown} */ value) => {
+          tip ??= new Tip();
+          tip.show(event, value);
+        },
+      });
+      this.chart?.finalize();
+      this.chart = chart;
+    } catch (error) {
+      holder.remove();
+      throw error;
+    }
+    current.remove();
+    holder.hidden = false;
+    this.name(holder);
+  }
+
+  /** Name the drawing for screen readers; the table below holds the numbers. @param {HTMLElement} holder */
+  name(holder) {
+    const drawing = holder.querySelector("svg");
+    drawing?.setAttribute("role", "img");
+    drawing?.setAttribute("aria-label", `${this.querySelector("h3")?.textContent}; the table below has its numbers.`);
+  }
+}
+
+customElements.define("staffloop-figure", StaffloopFigure);

@@ -1,0 +1,94 @@
+"""The labs, and free exploration: any parameters, no grade."""
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_safe
+
+from labs import page_forms, services
+from labs.models import Lab, LabTask, Run
+from labs.schemas import lab_schema
+from labs.views.forms import error_texts, run_page_pattern, summary
+from quiz.errors import InvalidInput, Refusal
+from quiz.models import Learner, Offering
+from quiz.views.people import learner_of
+
+RUNS_SHOWN = 20
+LARGEST_SEED = 2**63 - 1
+
+SEED_SCHEMA = {
+    "properties": {
+        "seed": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "Which draw of the traffic. The same seed and parameters give the same run.",
+            "default": 0,
+        }
+    }
+}
+
+
+@require_safe
+@login_required
+def labs(request: HttpRequest) -> HttpResponse:
+    return render(request, "labs/labs.html", {"here": "labs", "labs": Lab.objects.order_by("pk")})
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def lab(request: HttpRequest, slug: str) -> HttpResponse:
+    learner = learner_of(request)
+    row = get_object_or_404(Lab, slug=slug)
+    schema = lab_schema(row.job, "parameters")
+    values: dict[str, Any] = earlier_values(learner, row, request.GET.get("from"))
+    errors: dict[str, str] = {}
+    refusal: Refusal | None = None
+    if request.method == "POST":
+        values = page_forms.parse(schema, at="/params", data=request.POST)
+        seed = page_forms.parse(SEED_SCHEMA, at="", data=request.POST).get("seed", 0)
+        try:
+            if not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
+                raise InvalidInput([("/seed", "must be a whole number from 0")])
+            run = services.submit_run(learner=learner, lab=row, params=values, seed=seed)
+        except Refusal as exc:
+            refusal, errors, values = exc, error_texts(exc), {**values, "seed": seed}
+        else:
+            return redirect("run-page", run.public_id)
+    groups = page_forms.build(schema, at="/params", values=values, errors=errors)
+    groups += page_forms.build(SEED_SCHEMA, at="", values=values, errors=errors)
+    context = {
+        "here": "labs",
+        "lab": row,
+        "groups": groups,
+        "problems": summary(refusal, groups) if refusal else [],
+        "runs": Run.objects.for_learner(learner).filter(lab=row).order_by("-pk")[:RUNS_SHOWN],
+        "tasks": tasks_of(learner, row),
+        "run_page": run_page_pattern(),
+    }
+    return render(request, "labs/lab.html", context, status=refusal.status if refusal else 200)
+
+
+def earlier_values(learner: Learner, lab: Lab, run_id: str | None) -> dict[str, Any]:
+    """Parameters and seed of one of the learner's own free runs, to change one thing and run again."""
+    if not run_id:
+        return {}
+    try:
+        rows = Run.objects.for_learner(learner).filter(lab=lab, task_attempt=None, public_id=run_id)
+        run = rows.first()
+    except ValidationError:
+        return {}
+    return {**run.params, "seed": run.seed} if run else {}
+
+
+def tasks_of(learner: Learner, lab: Lab) -> list[tuple[Offering, LabTask]]:
+    """Graded tasks of the lab in every class that the learner is in."""
+    tasks = LabTask.objects.filter(lab=lab, published=True).select_related("activity")
+    mine = Offering.objects.filter(enrollments__learner=learner)
+    return [
+        (offering, task)
+        for task in tasks.order_by("activity__position")
+        for offering in mine.filter(course=task.activity.course_id)
+    ]

@@ -1,0 +1,142 @@
+"""A graded task and one attempt at it: what was drawn, the form, the prediction."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods
+
+from labs import page_forms, services
+from labs.models import LabTask, Run, TaskAttempt
+from labs.presentation import Scenario, scenario
+from labs.schemas import lab_schema, open_parameter_schema, prediction_schema
+from labs.views.forms import error_texts, run_page_pattern, summary
+from quiz.errors import Refusal
+from quiz.models import Enrollment, Learner, Offering
+from quiz.views.course import visible_offerings
+from quiz.views.people import learner_of
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def task(request: HttpRequest, offering: str, slug: str) -> HttpResponse:
+    """What to do, how it is judged, my attempts, and the door to the next."""
+    learner = learner_of(request)
+    row = get_object_or_404(visible_offerings(learner), slug=offering)
+    found = get_object_or_404(
+        LabTask.objects.select_related("activity", "lab"),
+        activity__slug=slug,
+        activity__course=row.course,
+        published=True,
+    )
+    if request.method == "POST":
+        return open_next(request, learner, found, row)
+    attempts = list(
+        TaskAttempt.objects.filter(learner=learner, task=found, offering=row)
+        .prefetch_related("runs")
+        .order_by("-pk")
+    )
+    waiting = (TaskAttempt.State.OPEN, TaskAttempt.State.PREPARING)
+    context = {
+        "here": "home",
+        "offering": row,
+        "enrolled": Enrollment.objects.filter(learner=learner, offering=row).exists(),
+        "task": found,
+        "criteria": found.parsed_rubric().criteria,
+        "left": services.attempts_left(learner=learner, task=found, offering=row),
+        "attempts": [(one, last_run(one)) for one in attempts],
+        "unfinished": next((one for one in attempts if one.state in waiting and not one.practice), None),
+    }
+    return render(request, "labs/task.html", context)
+
+
+def last_run(attempt: TaskAttempt) -> Run | None:
+    return max(attempt.runs.all(), key=lambda run: run.pk, default=None)
+
+
+def open_next(request: HttpRequest, learner: Learner, task: LabTask, offering: Offering) -> HttpResponse:
+    seed = request.POST.get("seed", "")
+    try:
+        attempt, _ = services.open_attempt(
+            learner=learner,
+            task=task,
+            offering=offering,
+            practice=request.POST.get("kind") == "practice",
+            seed=int(seed) if seed.isascii() and seed.isdigit() and len(seed) < 19 else None,
+        )
+    except Refusal as exc:
+        messages.error(request, exc.detail)
+        return redirect("task-page", offering.slug, task.slug)
+    return redirect("task-attempt-page", attempt.public_id)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def attempt(request: HttpRequest, public_id: str) -> HttpResponse:
+    """One attempt: preparing, or its scenario with the form, or what became of it."""
+    learner = learner_of(request)
+    mine = TaskAttempt.objects.filter(learner=learner).select_related(
+        "task__activity", "task__lab", "offering__course"
+    )
+    row = get_object_or_404(mine, public_id=public_id)
+    refusal: Refusal | None = None
+    posted: dict[str, Any] = {}
+    if request.method == "POST":
+        posted = posted_values(request, row)
+        try:
+            run = services.submit_run(learner=learner, lab=row.task.lab, task_attempt=row, **posted)
+        except Refusal as exc:
+            refusal = exc
+        else:
+            return redirect("run-page", run.public_id)
+    runs = list(row.runs.order_by("-pk"))
+    context = {
+        "here": "home",
+        "attempt": row,
+        "task": row.task,
+        "offering": row.offering,
+        "runs": runs,
+        "active": next((run for run in runs if not run.is_terminal), None),
+        **(form_context(row, posted, refusal) if row.instance is not None else {}),
+    }
+    return render(request, "labs/attempt.html", context, status=refusal.status if refusal else 200)
+
+
+def posted_values(request: HttpRequest, attempt: TaskAttempt) -> dict[str, Any]:
+    """Parameters and prediction of a form post; a locked prediction is sent again as it was."""
+    job, kind = attempt.task.lab.job, attempt.task.task_kind
+    prediction = attempt.prediction or page_forms.parse(
+        prediction_schema(kind), at="/prediction", data=request.POST
+    )
+    params = page_forms.parse(open_parameter_schema(job, kind), at="/params", data=request.POST)
+    return {"params": params, "prediction": prediction}
+
+
+def form_context(
+    attempt: TaskAttempt, posted: dict[str, Any], refusal: Refusal | None
+) -> dict[str, Any]:
+    job, kind = attempt.task.lab.job, attempt.task.task_kind
+    errors = error_texts(refusal) if refusal else {}
+    assert attempt.instance is not None
+    drawn = attempt.instance["params"]
+    groups = page_forms.build(
+        open_parameter_schema(job, kind),
+        at="/params",
+        values={**drawn, **posted.get("params", {})},
+        errors=errors,
+    )
+    guesses = posted.get("prediction") or attempt.prediction or {}
+    prediction = page_forms.build(prediction_schema(kind), at="/prediction", values=guesses, errors=errors)
+    return {
+        "groups": groups,
+        "prediction": [field for group in prediction for field in group.fields],
+        "problems": summary(refusal, [*groups, *prediction]) if refusal else [],
+        "scenario": drawn_scenario(attempt),
+        "run_page": run_page_pattern(),
+    }
+
+
+def drawn_scenario(attempt: TaskAttempt) -> Scenario:
+    return scenario(attempt.visible or {}, lab_schema(attempt.task.lab.job, "parameters"))

@@ -1,0 +1,32 @@
+"""Small things that pages need: `{% load pages %}`."""
+
+from decimal import Decimal
+
+import nh3
+from django import template
+from django.utils.safestring import SafeString, mark_safe
+
+from quiz.markdown import RENDERER
+
+register = template.Library()
+
+INLINE_TAGS = {"code", "em", "strong", "s"}
+
+
+@register.filter
+def inline_markdown(text: str) -> SafeString:
+    """Markdown for where only a line of text may stand, as in a label: no paragraphs, no links."""
+    return mark_safe(nh3.clean(RENDERER.renderInline(text), tags=INLINE_TAGS, attributes={}))
+
+
+@register.filter
+def plain_number(value: object) -> str:
+    """A Decimal without trailing zeros: 10.00 → 10, 7.50 → 7.5."""
+    text = str(value)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+@register.filter
+def percent(share: Decimal | float) -> str:
+    """A share in [0, 1] as a percentage without needless places: 0.6 → 60%, 0.8125 → 81.25%."""
+    return f"{plain_number((Decimal(str(share)) * 100).quantize(Decimal('0.01')))}%"
