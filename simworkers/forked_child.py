@@ -1,8 +1,8 @@
 """One forked child: cuts itself loose from the server, limits itself, makes one call and answers it.
 
-Memory is limited by RLIMIT_DATA, above what the warm process maps already. Tried with torch on CPU: RLIMIT_DATA and
-RLIMIT_AS both stop an allocation cleanly, but RLIMIT_AS also counts address space that is only reserved (CUDA, the
-renderer of figures). The limit holds for each process by itself.
+Memory is limited by RLIMIT_DATA, above what the warm process maps already. RLIMIT_AS stops a torch allocation just as
+cleanly, but also counts address space that is only reserved: the renderer of figures dies under it even with 4 GiB to
+spare, while under RLIMIT_DATA it needs less than 1 GiB (tried). The limit holds for each process by itself.
 """
 
 import contextlib

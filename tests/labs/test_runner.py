@@ -178,6 +178,10 @@ def test_memory_within_the_limit_is_granted_on_top_of_what_is_warm(ask: Ask) -> 
     assert ask("take_memory", mebibytes=96, with_torch=True, limits=Limits(60, 128 * MIB)) == 12
 
 
+def test_the_renderer_of_figures_works_under_a_memory_limit_of_one_gibibyte(ask: Ask) -> None:
+    assert ask("render", limits=Limits(60, 1024 * MIB)) > 500
+
+
 def test_a_time_out_kills_the_child_and_the_grandchild(ask: Ask, tmp_path: Path) -> None:
     begun = time.monotonic()
     with pytest.raises(JobTimedOut):

@@ -92,6 +92,18 @@ def print_much(progress: Progress) -> str:
     return "said"
 
 
+def render(progress: Progress) -> int:
+    """Draw a bar with the renderer that figures use; returns the picture's length."""
+    import vl_convert
+
+    spec = {
+        "data": {"values": [{"a": 1}]},
+        "mark": "bar",
+        "encoding": {"x": {"field": "a", "type": "quantitative"}},
+    }
+    return len(vl_convert.vegalite_to_svg(spec))
+
+
 ENTRIES = {
     entry.__name__: entry
     for entry in (
@@ -104,5 +116,6 @@ ENTRIES = {
         give,
         die,
         print_much,
+        render,
     )
 }
