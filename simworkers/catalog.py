@@ -188,7 +188,7 @@ _JOBS = {job.name: job for job in (MOE_EPLB,)}
 
 _ROOT = Path(__file__).parent
 # What decides a lab's numbers. The catalogue stays out: a new lab must not age another lab's reports.
-_SOURCES = {"moe-eplb": ("hardware.py", "rng.py", "text.py", "corpora/*.txt", "moe/**/*")}
+_SOURCES = {"moe-eplb": ("hardware.py", "rng.py", "text.py", "drawing.py", "corpora/*.txt", "moe/**/*")}
 
 
 def job_names() -> tuple[str, ...]:
