@@ -1,11 +1,14 @@
+from decimal import Decimal
 from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from quiz import services
 from quiz.admin.readonly import ReadOnly
+from quiz.marking import exact_score
 from quiz.models import Enrollment, Grade, GradeChange, Learner
 
 
@@ -19,6 +22,12 @@ class GradeForm(forms.ModelForm):
     class Meta:
         model = Grade
         fields = ["offering", "learner", "activity", "score"]
+
+    def clean_score(self) -> Decimal:
+        try:
+            return exact_score(self.cleaned_data["score"])
+        except ValueError as exc:
+            raise ValidationError(str(exc)) from exc
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
@@ -37,6 +46,7 @@ class GradeForm(forms.ModelForm):
 class GradeChangeInline(ReadOnly, admin.TabularInline):
     model = GradeChange
     fields = ["revision", "old_score", "new_score", "source", "reason", "changed_by", "created_at"]
+    readonly_fields = fields
     extra = 0
 
 

@@ -31,6 +31,7 @@ class QuizAdmin(admin.ModelAdmin):
 class ResponseInline(ReadOnly, admin.TabularInline):
     model = Response
     fields = ["position", "version", "choice", "confidence", "credit", "updated_at"]
+    readonly_fields = fields
     extra = 0
 
 
