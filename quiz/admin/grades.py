@@ -45,8 +45,15 @@ class GradeForm(forms.ModelForm):
 
 class GradeChangeInline(ReadOnly, admin.TabularInline):
     model = GradeChange
-    fields = ["revision", "old_score", "new_score", "source", "reason", "changed_by", "created_at"]
-    readonly_fields = fields
+    readonly_fields = [
+        "revision",
+        "old_score",
+        "new_score",
+        "source",
+        "reason",
+        "changed_by",
+        "created_at",
+    ]
     extra = 0
 
 

@@ -30,8 +30,7 @@ class QuizAdmin(admin.ModelAdmin):
 
 class ResponseInline(ReadOnly, admin.TabularInline):
     model = Response
-    fields = ["position", "version", "choice", "confidence", "credit", "updated_at"]
-    readonly_fields = fields
+    readonly_fields = ["position", "version", "choice", "confidence", "credit", "updated_at"]
     extra = 0
 
 

@@ -25,12 +25,19 @@ def test_nothing_that_runs_or_restyles_survives(text):
             assert not (value or "").startswith("javascript")
 
 
+class TagCollector(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, attrs))
+
+
 def tags_of(html):
-    found = []
-    parser = HTMLParser()
-    parser.handle_starttag = lambda tag, attributes: found.append((tag, attributes))
-    parser.feed(html)
-    return found
+    collector = TagCollector()
+    collector.feed(html)
+    return collector.found
 
 
 def test_tables_code_and_links_are_rendered():
