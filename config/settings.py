@@ -88,7 +88,7 @@ if EMBEDDED:
     }
 else:
     DATABASES = {"default": env.db("DATABASE_URL")}
-    if "sqlite" in DATABASES["default"]["ENGINE"]:
+    if "sqlite" in str(DATABASES["default"]["ENGINE"]):
         raise ImproperlyConfigured("DATABASE_URL must name PostgreSQL; leave it unset for embedded SQLite")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

@@ -57,7 +57,7 @@ class LabTaskSerializer(serializers.ModelSerializer[LabTask]):
     slug = serializers.CharField(source="activity.slug")
     title = serializers.CharField(source="activity.title")
     points = serializers.DecimalField(source="activity.points", max_digits=7, decimal_places=2)
-    lab = serializers.SlugRelatedField(slug_field="slug", read_only=True)
+    lab = serializers.CharField(source="lab.slug")
     prompt_html = serializers.SerializerMethodField()
     open_parameters = serializers.SerializerMethodField(help_text="JSON Schema of what the learner may set.")
     prediction = serializers.SerializerMethodField(help_text="JSON Schema of the prediction.")

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from labs import dispatch
 from labs.models import Lab, LabTask, Run, TaskAttempt
-from labs.validation import check_params, check_prediction, check_task_params
+from labs.validation import check_params, check_submission
 from quiz.errors import Closed, Conflict, InvalidInput, TooMany, UsedUp
 from quiz.models import Learner, Offering
 from quiz.services import lock_enrollment
@@ -112,44 +112,37 @@ def submit_for_attempt(
         raise InvalidInput([("/task_attempt", f"belongs to the lab {attempt.task.lab.slug}")])
     if seed is not None:
         raise InvalidInput([("/seed", "is drawn by the task")])
-    if attempt.state == TaskAttempt.State.PREPARING:
-        raise Conflict("The attempt is still being prepared.")
-    if attempt.state != TaskAttempt.State.OPEN:
-        raise UsedUp("This attempt is used up: its run has been graded.")
-    if not attempt.offering.is_open:
-        raise Closed(f"{attempt.offering} is closed.")
-    if attempt.runs.filter(state__in=Run.ACTIVE).exists():
-        raise Conflict("A run of this attempt is under way.")
-    job, kind = lab.job, attempt.task.task_kind
+    refuse_unless_open(attempt)
+    assert attempt.instance is not None  # the table's own constraint
     drawn = attempt.instance["params"]
-    faults: list[tuple[str, str]] = []
-    checked_params: dict[str, Any] = {}
-    checked_prediction: dict[str, Any] = {}
-    try:
-        checked_params = check_task_params(job, kind, drawn, params)
-    except InvalidInput as exc:
-        faults += exc.errors
-    try:
-        checked_prediction = check_prediction(kind, drawn, prediction)
-    except InvalidInput as exc:
-        faults += exc.errors
-    if faults:
-        raise InvalidInput(faults)
-    if attempt.prediction is not None and attempt.prediction != checked_prediction:
-        raise Conflict(
-            "The prediction was locked by the first run of this attempt.",
-            errors=[("/prediction", "was locked by the first run of this attempt")],
-        )
-    attempt.prediction = checked_prediction
+    chosen, predicted = check_submission(lab.job, attempt.task.task_kind, drawn, params, prediction)
+    if attempt.prediction is not None and attempt.prediction != predicted:
+        why = "was locked by the first run of this attempt"
+        raise Conflict(f"The prediction {why}.", errors=[("/prediction", why)])
+    attempt.prediction = predicted
     attempt.save(update_fields=["prediction"])
     return Run(
         learner=learner,
         lab=lab,
         task_attempt=attempt,
-        params=checked_params,
-        prediction=checked_prediction,
+        params=chosen,
+        prediction=predicted,
         seed=attempt.instance["seed"],
     )
+
+
+def refuse_unless_open(attempt: TaskAttempt) -> None:
+    """Conflict, UsedUp or Closed where the attempt takes no run now."""
+    if attempt.state == TaskAttempt.State.PREPARING:
+        raise Conflict("The attempt is still being prepared.")
+    if attempt.state == TaskAttempt.State.FAILED:
+        raise Conflict("The attempt could not be prepared and counts nowhere; open another.")
+    if attempt.state == TaskAttempt.State.GRADED:
+        raise UsedUp("This attempt is used up: its run has been graded.")
+    if not attempt.offering.is_open:
+        raise Closed(f"{attempt.offering} is closed.")
+    if attempt.runs.active().exists():
+        raise Conflict("A run of this attempt is under way.")
 
 
 def cancel_run(*, run: Run) -> Run:

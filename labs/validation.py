@@ -36,6 +36,26 @@ def check_params(job: Job, values: Any) -> dict[str, Any]:
     return check(job.params, values, at="/params")
 
 
+def check_submission(
+    job: Job, kind: TaskKind, drawn: Mapping[str, Any], params: Any, prediction: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parameters and prediction of a task's run. Raises InvalidInput with the faults of both."""
+    errors: list[Fault] = []
+    chosen: dict[str, Any] = {}
+    predicted: dict[str, Any] = {}
+    try:
+        chosen = check_task_params(job, kind, drawn, params)
+    except InvalidInput as exc:
+        errors += exc.errors
+    try:
+        predicted = check_prediction(kind, drawn, prediction)
+    except InvalidInput as exc:
+        errors += exc.errors
+    if errors:
+        raise InvalidInput(errors)
+    return chosen, predicted
+
+
 def check_task_params(job: Job, kind: TaskKind, drawn: Mapping[str, Any], values: Any) -> dict[str, Any]:
     """The learner's values of the open parameters over those that the instance has drawn."""
     if not isinstance(values, dict):

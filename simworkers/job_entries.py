@@ -1,4 +1,4 @@
-"""What may be asked of a simulation process: run a job, prepare a task, draw figures.
+"""What may be asked of a simulation process: run a job, prepare a task, draw figures, name its arithmetic.
 
 Each takes JSON values and returns JSON values. They dump models as Python values, not in pydantic's JSON mode, which
 turns a NaN inside a free-form dict into null: the caller must see it and refuse.
@@ -44,6 +44,13 @@ def draw_figures(lab: str, report: dict[str, Any], progress: Progress) -> Any:
     return {name: figure.model_dump() for name, figure in figures.items()}
 
 
+def arithmetic(progress: Progress) -> dict[str, str]:
+    """What decides a report's last bits on this machine, by the names that provenance uses."""
+    import torch
+
+    return {"torch": str(torch.__version__), "cpu_capability": torch.backends.cpu.get_cpu_capability()}
+
+
 def _job(lab: str) -> catalog.Job:
     try:
         return catalog.get_job(lab)
@@ -55,4 +62,5 @@ ENTRIES: Mapping[str, Entry] = {
     "run_job": run_job,
     "prepare_task": prepare_task,
     "draw_figures": draw_figures,
+    "arithmetic": arithmetic,
 }

@@ -19,6 +19,7 @@ from quiz.services import enroll
 from simworkers import catalog
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "labs"
+ARITHMETIC = {"torch": "2.13.0", "cpu_capability": "AVX2"}
 PREDICTION = {"straggler_gpu": 1, "max_over_mean": 1.5}
 
 
@@ -94,7 +95,7 @@ def report_for(run: Run, **changes: Any) -> dict[str, Any]:
         "params": run.params,
         "metrics": metrics(**changes),
         "invariants": {"tokens_conserved": {"state": "held", "first_event": None}},
-        "provenance": {"torch": "2.13.0"},
+        "provenance": ARITHMETIC,
     }
 
 
@@ -109,6 +110,7 @@ def simulation(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
             return answer(kwargs, on_beat) if callable(answer) else answer
 
         monkeypatch.setattr("labs.runner.call", call)
+        monkeypatch.setattr("labs.execution.arithmetic", lambda: ARITHMETIC)
 
     return hand_back
 

@@ -12,7 +12,7 @@ from labs.models import Run, TaskAttempt
 from labs.services import cancel_run, open_attempt, submit_run
 from labs.sweeper import sweep
 from quiz.models import Grade
-from tests.labs.conftest import PREDICTION, report_for
+from tests.labs.conftest import ARITHMETIC, PREDICTION, report_for
 from tests.labs.test_services import in_parallel, submit
 
 
@@ -47,7 +47,7 @@ def test_provenance_is_kept_apart_from_the_report(run, simulation):
     execute_run(run.pk)
     run.refresh_from_db()
     assert "provenance" not in run.report
-    assert run.provenance == {"torch": "2.13.0"}
+    assert run.provenance == ARITHMETIC
 
 
 def test_a_score_of_exactly_zero_is_a_grade(run, simulation):
@@ -225,3 +225,42 @@ def test_a_worse_second_attempt_keeps_the_better_grade(run, simulation, task, of
     execute_run(worse.pk)
     assert state_of(worse) == Run.State.GRADED
     assert Grade.objects.get().score == Decimal("0.5250")
+
+
+# Reuse --------------------------------------------------------------------------------------------
+
+
+def finished_free_run(lab, learner, simulation, seed: int = 0) -> Run:
+    run = submit_run(learner=learner, lab=lab, params={}, seed=seed)
+    simulation(report_for(run))
+    execute_run(run.pk)
+    run.refresh_from_db()
+    return run
+
+
+def test_an_equal_free_run_reuses_the_report_and_says_so(lab, learner, simulation):
+    first = finished_free_run(lab, learner, simulation)
+    second = finished_free_run(lab, learner, simulation)
+    assert (first.reused, second.reused) == (False, True)
+    assert second.report == first.report
+
+
+def test_another_seed_another_engine_or_another_arithmetic_computes_anew(
+    lab, learner, simulation, monkeypatch
+):
+    first = finished_free_run(lab, learner, simulation)
+    assert not finished_free_run(lab, learner, simulation, seed=1).reused
+    Run.objects.filter(pk=first.pk).update(engine_version="older")
+    assert not finished_free_run(lab, learner, simulation).reused
+    Run.objects.update(provenance=ARITHMETIC | {"cpu_capability": "DEFAULT"})
+    assert not finished_free_run(lab, learner, simulation).reused
+
+
+def test_a_graded_attempt_never_reuses_a_report(attempt, lab, learner, simulation):
+    free = submit_run(learner=learner, lab=lab, params={"eplb": True}, seed=attempt.instance["seed"])
+    simulation(report_for(free))
+    execute_run(free.pk)
+    run = submit(attempt)
+    execute_run(run.pk)
+    run.refresh_from_db()
+    assert (run.state, run.params, run.reused) == (Run.State.GRADED, free.params, False)

@@ -1,0 +1,45 @@
+# Two commands to begin with: `make demo` and `make test`. Everything lives in .venv/ and var/.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help demo serve test bench lint openapi clean
+
+help:  ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
+
+demo: .venv/run.stamp  ## a new learner runs a graded lab and answers the questions, over REST, on this machine
+	$(BIN)/python demo.py
+
+serve: .venv/run.stamp  ## web and worker on 127.0.0.1:8000 until Ctrl-C (PORT=… for another port)
+	$(BIN)/python manage.py bootstrap --people
+	$(BIN)/python manage.py serve --port $(or $(PORT),8000)
+
+test: .venv/dev.stamp  ## all tests that can run on this machine
+	$(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadgroup $(ARGS)
+
+bench: .venv/dev.stamp  ## measurements, as ratios in one run; asserts nothing
+	@for script in tests/bench/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+lint: .venv/dev.stamp  ## ruff, mypy, migrations, OpenAPI drift
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy .
+	$(BIN)/python manage.py makemigrations --check --dry-run
+	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file var/openapi.yaml
+	@cmp -s var/openapi.yaml docs/rest/openapi.yaml || { echo "docs/rest/openapi.yaml is out of date: make openapi"; exit 1; }
+
+openapi: .venv/dev.stamp  ## write docs/rest/openapi.yaml anew
+	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file docs/rest/openapi.yaml
+
+# torch has a CPU build of some 200 MB beside a CUDA build of gigabytes: where pip offers both, see the README.
+.venv/run.stamp: requirements.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+.venv/dev.stamp: requirements-dev.txt .venv/run.stamp
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+clean:  ## forget the data of `make serve` and `make demo`
+	rm -rf var

@@ -1,0 +1,215 @@
+"""A new learner's first evening, over the REST API only: `make demo`.
+
+Starts Staffloop on a free port with a database of its own, registers, reads what there is to do, runs the graded lab
+task with a prediction, answers the five questions, and prints what it earned. It knows nothing but what the API
+answers: no fixture and no database is read here.
+
+Exit 0 only if every run is graded, no invariant is broken and no report was reused.
+"""
+
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parent
+PATIENCE_S = 300
+
+# What this learner believes: words of the question → words of the option it takes, and how sure it is (percent).
+ANSWERS = {
+    "671B": ("memory that holds the weights", 95),
+    "32 ranks": ("as slow as the rank that prefills", 90),
+    "screenshot": ("encodes the picture again before each send", 80),
+    "new weights": ("prefix cache was not reset", 85),
+    "long sessions": ("until that one saturates", 90),
+}
+
+console = Console(width=None if sys.stdout.isatty() else 110)
+
+
+class Api:
+    """A new learner's account; exits with the problem document where a call is refused."""
+
+    def __init__(self, base: str) -> None:
+        self.http = httpx.Client(base_url=f"{base}/api/v1/", timeout=30, trust_env=False)
+        self.username = f"demo-{secrets.token_hex(4)}"
+        credentials = {"username": self.username, "password": secrets.token_urlsafe(12)}
+        self.post("learners/", credentials)
+        self.http.headers["Authorization"] = f"Bearer {self.post('tokens/', credentials)['token']}"
+
+    def get(self, path: str) -> Any:
+        return self.checked(self.http.get(path)).json()
+
+    def post(self, path: str, body: Any = None) -> Any:
+        return self.checked(self.http.post(path, json=body or {})).json()
+
+    def put(self, path: str, body: Any) -> Any:
+        return self.checked(self.http.put(path, json=body)).json()
+
+    def checked(self, response: httpx.Response) -> httpx.Response:
+        if response.is_error:
+            sys.exit(f"{response.request.method} {response.url} → {response.status_code}: {response.text}")
+        return response
+
+    def watch(self, path: str, done: Callable[[Any], bool]) -> Iterator[Any]:
+        """The resource at every change until `done` holds of it; an unchanged one answers 304."""
+        headers: dict[str, str] = {}
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            response = self.http.get(path, headers=headers)
+            if response.status_code != 304:
+                resource = self.checked(response).json()
+                headers = {"If-None-Match": response.headers["ETag"]}
+                yield resource
+                if done(resource):
+                    return
+            time.sleep(0.2)
+        sys.exit(f"{path}: not done within {PATIENCE_S} s")
+
+
+@contextmanager
+def running_site() -> Iterator[str]:
+    """`manage.py serve` on a free port with a database of its own; yields its URL and ends it afterwards."""
+    environment = {**os.environ, "STAFFLOOP_VAR": str(ROOT / "var" / "demo"), "PYTHONUNBUFFERED": "1"}
+    for name in ("DATABASE_URL", "BROKER_URL", "SECRET_KEY"):
+        environment.pop(name, None)
+    manage = [sys.executable, str(ROOT / "manage.py")]
+    subprocess.run([*manage, "bootstrap"], env=environment, check=True, stdout=subprocess.DEVNULL)
+    server = subprocess.Popen([*manage, "serve", "--port", "0"], env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        for line in server.stdout:
+            if found := re.search(r"http://\S+", line):
+                yield found.group().rstrip("/")
+                break
+        else:
+            sys.exit("the site did not start; its messages stand above")
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(timeout=60)
+
+
+def join_class(api: Api) -> dict[str, Any]:
+    """Enrol in the first class that takes anyone, and return it."""
+    offering = api.get("offerings/")["results"][0]
+    api.post(f"offerings/{offering['slug']}/enrollments/")
+    shown: dict[str, Any] = api.get(f"offerings/{offering['slug']}/")
+    console.rule(f"[bold]{shown['course']['title']}")
+    return shown
+
+
+def play_task(api: Api, task: dict[str, Any]) -> dict[str, Any]:
+    """Open an attempt, predict, run, wait for the grade and the figures. The graded run."""
+    console.print(f"\n[bold]{task['title']}[/] ({task['points']} points)")
+    place = api.post(task["attempts_url"])["url"]
+    attempt = list(api.watch(place, lambda a: a["state"] != "preparing"))[-1]
+    params, prediction = decide(attempt["visible"])
+    console.print(f"  prediction  {prediction}\n  parameters  {params}")
+    run = api.post(
+        attempt["runs_url"], {"task_attempt": attempt["public_id"], "params": params, "prediction": prediction}
+    )
+    run = wait_for_grade(api, run["url"])
+    show_result(run)
+    return run
+
+
+def wait_for_grade(api: Api, place: str) -> dict[str, Any]:
+    run: dict[str, Any] = {}
+    columns = (TextColumn("  {task.description:<11}"), BarColumn(40), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("queued", total=None)
+        for run in api.watch(place, lambda r: r["state"] not in ("queued", "running")):
+            steps = run["progress"]
+            progress.update(bar, description=run["state"], completed=steps["done"], total=steps["total"])
+            if not sys.stdout.isatty():
+                console.print(f"  {run['state']:<11} step {steps['done']} of {steps['total'] or '?'}")
+    if run["state"] == "graded":
+        run = list(api.watch(place, lambda r: r["figures_ready"]))[-1]
+    return run
+
+
+def show_result(run: dict[str, Any]) -> None:
+    if run["state"] != "graded":
+        console.print(f"  [red]{run['state']}[/]: {run['reason']}")
+        return
+    for row in run["prediction_check"]:
+        console.print(f"  predicted   {row['field']} {row['predicted']}, came out {row['actual']}")
+    for name in ("max_over_mean_before_mean", "max_over_mean_mean", "sampling_floor", "speedup"):
+        console.print(f"  {name:<27} {run['metrics'][name]:.3f}")
+    for row in run["criteria"]:
+        mark = "[green]✓[/]" if row["passed"] else "[yellow]·[/]"
+        console.print(f"  {mark} {row['title']}: {row['earned']} of {row['points']}")
+        if row["feedback"]:
+            console.print(f"      {row['feedback']}", style="dim")
+    for figure in run["figures"]:
+        console.print(f"  figure      {figure['title']}\n              {figure['url']}", style="dim", soft_wrap=True)
+
+
+def answer_quiz(api: Api, slug: str) -> dict[str, Any]:
+    """Answer every question with a confidence and submit; the marked attempt."""
+    attempt = api.post(f"quizzes/{slug}/attempts/")
+    place = f"attempts/{attempt['public_id']}/"
+    for question in attempt["questions"]:
+        believed, sure = next(belief for words, belief in ANSWERS.items() if words in question["stem"])
+        choice = next(o["choice"] for o in question["options"] if believed in o["text"])
+        body = {"choice": choice, "confidence": sure, "sequence": question["response"]["sequence"] + 1}
+        api.put(f"{place}responses/{question['position']}/", body)
+    console.print(f"\n[bold]{api.get(place)['answered_text']}")
+    marked: dict[str, Any] = api.post(f"{place}submission/")
+    for question in marked["questions"]:
+        result = question["result"]
+        mark = "[green]✓[/]" if result["correct"] else "[red]✗[/]"
+        console.print(f"  {mark} {question['position']}. {' '.join(result['feedback'].split())}")
+    return marked
+
+
+def show_scores(api: Api, offering: dict[str, Any]) -> None:
+    table = Table(title=f"What {api.username} earned", title_justify="left")
+    for column in ("activity", "score", "points", "of"):
+        table.add_column(column, justify="left" if column == "activity" else "right")
+    for activity in api.get(f"offerings/{offering['slug']}/")["activities"]:
+        grade = activity["grade"]
+        earned = (grade["score"], grade["points"]) if grade else ("–", "–")
+        table.add_row(activity["title"], *earned, activity["points"])
+    console.print()
+    console.print(table)
+
+
+def complaints(run: dict[str, Any]) -> list[str]:
+    """Why this run is no proof that the house stands."""
+    if run["state"] != "graded":
+        return [f"run {run['url']} is {run['state']}: {run['reason']}"]
+    broken = [name for name, invariant in run["invariants"].items() if invariant["state"] == "broken"]
+    return [f"the invariant {name} is broken" for name in broken] + ["a report was reused"] * run["reused"]
+
+
+def main() -> int:
+    with running_site() as base:
+        console.print(f"Staffloop runs at {base}")
+        api = Api(base)
+        offering = join_class(api)
+        runs = [play_task(api, task) for task in api.get("tasks/")["results"]]
+        for activity in offering["activities"]:
+            if activity["kind"] == "quiz":
+                answer_quiz(api, activity["slug"])
+        show_scores(api, offering)
+    wrong = [line for run in runs for line in complaints(run)] or ([] if runs else ["there was no task to run"])
+    for line in wrong:
+        console.print(f"[red]{line}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
