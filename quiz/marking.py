@@ -10,6 +10,8 @@ FULL = Decimal("1.0000")
 
 # Within this distance, in percentage points, sureness and correctness count as matching.
 CALIBRATED_WITHIN = 10
+# Fewer answers say nothing about anyone's judgement.
+ENOUGH_ANSWERS = 3
 
 
 def exact_score(value: Decimal | float | int | str) -> Decimal:
@@ -69,6 +71,8 @@ def calibrate(answers: Iterable[tuple[int | None, bool]]) -> Calibration | None:
 
 def calibration_note(mean: int, right: int, given: list[tuple[int, bool]]) -> str:
     opening = f"You were {mean}% sure on average and right on {right}% of {counted(len(given))}"
+    if len(given) < ENOUGH_ANSWERS:
+        return f"{opening}: too few to say how well you judge yourself."
     if abs(mean - right) <= CALIBRATED_WITHIN:
         verdict = "Your confidence matches your results."
     elif mean > right:

@@ -127,6 +127,7 @@ SUBMITTED_ATTEMPT = {
         "answers": 1,
         "mean_confidence": 80,
         "percent_correct": 100,
-        "note": "You were 80% sure on average and right on 100% of one answer. You knew more than you trusted.",
+        "note": "You were 80% sure on average and right on 100% of one answer: too few to say how well you "
+        "judge yourself.",
     },
 }

@@ -76,9 +76,10 @@ def test_without_any_confidence_there_is_no_calibration():
 @pytest.mark.parametrize(
     ("pairs", "verdict"),
     [
-        ([(95, False), (85, True)], "surer than your results"),
-        ([(20, True), (40, True)], "more than you trusted"),
-        ([(50, True), (50, False)], "matches your results"),
+        ([(95, False), (90, False), (85, True)], "surer than your results"),
+        ([(20, True), (30, True), (40, True)], "more than you trusted"),
+        ([(60, True), (60, False), (60, True)], "matches your results"),
+        ([(20, True), (40, True)], "too few"),
     ],
 )
 def test_the_note_says_which_way_confidence_was_off(pairs, verdict):
