@@ -178,6 +178,8 @@ SPECTACULAR_SETTINGS = {
         "RunState": "labs.models.Run.State",
         "TaskAttemptState": "labs.models.TaskAttempt.State",
         "AttemptState": "quiz.models.Attempt.State",
+        "ActivityKind": "quiz.models.Activity.Kind",
+        "QuestionKind": "quiz.models.QuestionVersion.Kind",
     },
 }
 
