@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.contrib.admin.widgets import AdminTextareaWidget
 from django.core.exceptions import ValidationError
 from django.forms.models import BaseInlineFormSet
 
@@ -15,7 +16,7 @@ PARAGRAPH = forms.Textarea(attrs={"rows": 3, "cols": 90})
 class LinesField(forms.CharField):
     """A list of sentences, one a line."""
 
-    widget = forms.Textarea
+    widget = AdminTextareaWidget
 
     def prepare_value(self, value: Any) -> Any:
         return "\n".join(value) if isinstance(value, list) else value
