@@ -13,19 +13,22 @@ SPELLINGS = {
     "hbm": "HBM",
     "kv": "KV",
     "flops": "FLOPs",
+    "moe": "MoE",
     "num": "number of",
     "german": "German",
     "spanish": "Spanish",
     "french": "French",
 }
 # A unit at the end of a name is shown as the unit.
-UNIT_SUFFIX = re.compile(r"_(bytes|gb|us|ms|percent)(?=_|$)")
+UNIT_SUFFIX = re.compile(r"_(gb|us|ms|percent)(?=_|$)")
+# A statistic at the end of a metric's name; in max_over_mean the mean is a part of the quantity.
+STATISTIC_SUFFIX = re.compile(r"(?<!over)_(mean|max|sum)$")
 
 
 def label(name: str) -> str:
     """A name as words: redundant_slots_per_gpu → Redundant slots per GPU."""
-    words = UNIT_SUFFIX.sub("", name).split("_")
-    text = " ".join(SPELLINGS.get(word, word) for word in words)
+    words = STATISTIC_SUFFIX.sub(r",_\1", UNIT_SUFFIX.sub("", name)).split("_")
+    text = " ".join(SPELLINGS.get(word.strip(","), word) for word in words).replace(" ,", ",")
     return text[:1].upper() + text[1:]
 
 

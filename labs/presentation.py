@@ -1,5 +1,6 @@
 """Numbers as people read them: metrics before and after, drawn scenarios, sheets of criteria."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 from labs.page_forms import label
 
 HEAT_LEVELS = 8
+# Of a description: the table's columns say it already.
+PLACEMENT_SUFFIX = re.compile(r",? *(contiguous|chosen setting)\.$")
 BYTE_STEPS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
@@ -29,6 +32,12 @@ def figure_text(value: Any, unit: str = "") -> str:
     if unit in ("", "ratio", "count") or unit.endswith("index"):
         return significant(value)
     return f"{significant(value)}{'' if unit == '%' else ' '}{unit}"
+
+
+def labelled(name: str, value: Any, unit: str = "") -> tuple[str, str]:
+    """(label, text) of a named value; a unit that the label names already is not said twice."""
+    words = label(name)
+    return words, figure_text(value, "" if unit and unit.lower() in words.lower().split() else unit)
 
 
 def bytes_text(value: float) -> str:
@@ -74,11 +83,13 @@ def metric_rows(schema: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[M
             continue
         unit = part.get("unit", "")
         before = partners.get(name)
-        told = parts[before] if before else part
+        told = part.get("description", "")
+        if before and told.startswith("The same"):
+            told = parts[before].get("description", told)
         rows.append(
             MetricRow(
                 label=label(name),
-                help=told.get("description", "").removesuffix(", contiguous.").rstrip(".") + ".",
+                help=PLACEMENT_SUFFIX.sub(".", told),
                 before=figure_text(metrics[before], unit) if before else "",
                 after=figure_text(metrics[name], unit),
             )
@@ -142,7 +153,7 @@ def scenario(visible: Mapping[str, Any], params: Mapping[str, Any]) -> Scenario:
             notes.append(Fact(label(name), value))
         else:
             unit = properties.get(name, {}).get("unit") or unit_in(name)
-            facts.append(Fact(label(name), figure_text(value, unit)))
+            facts.append(Fact(*labelled(name, value, unit)))
     return Scenario(facts, tables, notes)
 
 

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from labs import services
 from labs.models import Figure, Run
 from labs.page_forms import label
-from labs.presentation import figure_text, metric_rows, significant
+from labs.presentation import figure_text, labelled, metric_rows, significant
 from labs.rubric import compare_prediction
 from labs.schemas import lab_schema, prediction_schema
 from quiz.errors import Refusal
@@ -59,10 +59,12 @@ def result(run: Run) -> dict[str, Any]:
     """What the page shows of a report."""
     report = run.report or {}
     metrics = lab_schema(run.lab.job, "metrics")
+    rows = metric_rows(metrics, report["metrics"])
     return {
         "sheet": run.sheet,
         "prediction_rows": prediction_rows(run, metrics),
-        "metrics": metric_rows(metrics, report["metrics"]),
+        "compared": [row for row in rows if row.before],
+        "others": [row for row in rows if not row.before],
         "invariants": report["invariants"],
         "figures": [
             show_figure(figure) for figure in run.figures.defer("spec", "svg_light", "svg_dark", "png")
@@ -76,8 +78,7 @@ def result(run: Run) -> dict[str, Any]:
 def shown_params(run: Run) -> list[tuple[str, str]]:
     properties = lab_schema(run.lab.job, "parameters")["properties"]
     return [
-        (label(name), figure_text(value, properties.get(name, {}).get("unit", "")))
-        for name, value in run.params.items()
+        labelled(name, value, properties.get(name, {}).get("unit", "")) for name, value in run.params.items()
     ]
 
 

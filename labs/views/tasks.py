@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods
 from labs import page_forms, services
 from labs.models import LabTask, Run, TaskAttempt
 from labs.presentation import Scenario, scenario
+from labs.rubric import AnyCriterion
 from labs.schemas import lab_schema, open_parameter_schema, prediction_schema
 from labs.views.forms import error_texts, run_page_pattern, summary
 from quiz.errors import Refusal
@@ -44,12 +45,19 @@ def task(request: HttpRequest, offering: str, slug: str) -> HttpResponse:
         "offering": row,
         "enrolled": Enrollment.objects.filter(learner=learner, offering=row).exists(),
         "task": found,
-        "criteria": found.parsed_rubric().criteria,
+        "criteria": criteria(found),
         "left": services.attempts_left(learner=learner, task=found, offering=row),
         "attempts": [(one, last_run(one)) for one in attempts],
         "unfinished": next((one for one in attempts if one.state in waiting and not one.practice), None),
     }
     return render(request, "labs/task.html", context)
+
+
+def criteria(task: LabTask) -> list[tuple[AnyCriterion, list[str]]]:
+    """Each criterion of the rubric, with the titles of those it counts only with."""
+    parsed = task.parsed_rubric().criteria
+    titles = {criterion.name: criterion.title for criterion in parsed}
+    return [(criterion, [titles[name] for name in criterion.requires]) for criterion in parsed]
 
 
 def last_run(attempt: TaskAttempt) -> Run | None:
@@ -114,9 +122,7 @@ def posted_values(request: HttpRequest, attempt: TaskAttempt) -> dict[str, Any]:
     return {"params": params, "prediction": prediction}
 
 
-def form_context(
-    attempt: TaskAttempt, posted: dict[str, Any], refusal: Refusal | None
-) -> dict[str, Any]:
+def form_context(attempt: TaskAttempt, posted: dict[str, Any], refusal: Refusal | None) -> dict[str, Any]:
     job, kind = attempt.task.lab.job, attempt.task.task_kind
     errors = error_texts(refusal) if refusal else {}
     assert attempt.instance is not None

@@ -9,21 +9,44 @@ function token(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** Colours and fonts of the page, under whatever the spec itself says. */
-function config() {
+/**
+ * A headline broken into lines that fit; Vega itself would cut it off. An expression is left as it is.
+ * @param {unknown} text
+ * @param {number} width in CSS pixels
+ */
+function lines(text, width) {
+  if (typeof text !== "string") return text;
+  const most = Math.max(16, Math.floor(width / 8));
+  return text.match(new RegExp(`.{1,${most}}(?:\\s|$)|\\S+`, "g")) || text;
+}
+
+/**
+ * The spec in the page's present ink; sizes, marks and palette stay as the spec says.
+ * @param {any} spec
+ * @param {number} width of the place where it is drawn
+ */
+function inked(spec, width) {
   const ink = token("--ink");
   const muted = token("--muted");
   const line = token("--line");
-  const guide = { labelColor: muted, titleColor: ink, gridColor: line, domainColor: line, tickColor: line };
-  return {
-    background: "transparent",
-    font: "system-ui, sans-serif",
-    view: { stroke: line },
+  const guide = { labelColor: muted, titleColor: ink, gridColor: line, domainColor: muted, tickColor: muted };
+  /** @type {Record<string, object>} */
+  const colours = {
     axis: guide,
     header: { labelColor: muted, titleColor: ink },
-    legend: guide,
+    legend: { labelColor: ink, titleColor: ink },
     title: { color: ink, subtitleColor: muted },
+    text: { color: ink },
+    rule: { color: ink },
   };
+  const config = { ...spec.config };
+  for (const [name, part] of Object.entries(colours)) config[name] = { ...config[name], ...part };
+  const drawn = { ...structuredClone(spec), config };
+  if (drawn.title?.text) {
+    const { text, subtitle } = drawn.title;
+    drawn.title = { ...drawn.title, text: lines(text, width), subtitle: lines(subtitle, width), limit: width };
+  }
+  return drawn;
 }
 
 /** One tooltip for all figures: names and values as text, placed by the pointer. */
@@ -61,6 +84,12 @@ class Tip {
 
 /** @type {Tip | null} */
 let tip = null;
+
+/** Vega's tooltip handler. @type {(handler: unknown, event: MouseEvent, item: unknown, value: unknown) => void} */
+function showTip(_handler, event, _item, value) {
+  tip ??= new Tip();
+  tip.show(event, value);
+}
 
 const seen = new IntersectionObserver(
   (entries) => {
@@ -102,21 +131,18 @@ class StaffloopFigure extends HTMLElement {
     const holder = document.createElement("div");
     holder.className = "picture chart";
     const current = /** @type {HTMLElement} */ (this.querySelector(".picture"));
-    // Drawn beside the picture, out of sight, so that a failure leaves the picture.
-    holder.hidden = true;
+    // Drawn beside the picture, out of sight but as wide, so that a failure leaves the picture.
+    holder.classList.add("pending");
     current.after(holder);
     try {
-      const chart = await this.embed(holder, structuredClone(this.spec), {
+      const chart = await this.embed(holder, inked(this.spec, holder.clientWidth), {
         mode: "vega-lite",
         ast: true,
         actions: false,
         defaultStyle: false,
         renderer: "svg",
-        config: config(),
-        tooltip: (/** @type {unknown} */ _handler, /** @type {MouseEvent} */ event, /** @type {unknown} */ _item, /** @type {unknown} */ value) => {
-          tip ??= new Tip();
-          tip.show(event, value);
-        },
+        logLevel: 1, // errors; what it warns of here is a matter of taste
+        tooltip: showTip,
       });
       this.chart?.finalize();
       this.chart = chart;
@@ -125,7 +151,7 @@ class StaffloopFigure extends HTMLElement {
       throw error;
     }
     current.remove();
-    holder.hidden = false;
+    holder.classList.remove("pending");
     this.name(holder);
   }
 

@@ -59,7 +59,7 @@ class StaffloopRunForm extends HTMLElement {
     this.say("Submitting …");
     try {
       const run = await send("POST", this.dataset.url || "", this.body());
-      location.assign((this.dataset.runPage || "").replace(NO_ID, run.id));
+      location.assign((this.dataset.runPage || "").replace(NO_ID, run.public_id));
     } catch (error) {
       button.disabled = false;
       this.say("");

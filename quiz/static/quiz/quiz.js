@@ -154,6 +154,8 @@ class StaffloopQuiz extends HTMLElement {
       return;
     }
     await this.working;
+    // A form ignores requestSubmit while its submit event is being fired, microtasks included.
+    await pause(0);
     this.querySelector("dialog")?.close();
     const spoiled = this.questions.find((question) => !question.complaint.hidden);
     if (spoiled) {
