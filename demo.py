@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import httpx
@@ -82,12 +83,14 @@ class Api:
 @contextmanager
 def running_site() -> Iterator[str]:
     """`manage.py serve` on a free port with a database of its own; yields its URL and ends it afterwards."""
-    environment = {**os.environ, "STAFFLOOP_VAR": str(ROOT / "var" / "demo"), "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, "STAFFLOOP_VAR": str(ROOT / "var" / "demo"), "LOG_LEVEL": "WARNING"}
     for name in ("DATABASE_URL", "BROKER_URL", "SECRET_KEY"):
         environment.pop(name, None)
     manage = [sys.executable, str(ROOT / "manage.py")]
     subprocess.run([*manage, "bootstrap"], env=environment, check=True, stdout=subprocess.DEVNULL)
-    server = subprocess.Popen([*manage, "serve", "--port", "0"], env=environment, stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [*manage, "serve", "--port", "0"], env=environment, stdout=subprocess.PIPE, text=True
+    )
     try:
         assert server.stdout is not None
         for line in server.stdout:
@@ -118,16 +121,41 @@ def play_task(api: Api, task: dict[str, Any]) -> dict[str, Any]:
     params, prediction = decide(attempt["visible"])
     console.print(f"  prediction  {prediction}\n  parameters  {params}")
     run = api.post(
-        attempt["runs_url"], {"task_attempt": attempt["public_id"], "params": params, "prediction": prediction}
+        attempt["runs_url"],
+        {"task_attempt": attempt["public_id"], "params": params, "prediction": prediction},
     )
     run = wait_for_grade(api, run["url"])
     show_result(run)
     return run
 
 
+def decide(seen: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(parameters, prediction) from what the attempt shows.
+
+    Add up the observed load of the experts that each GPU holds while they lie in order: the fullest GPU is the
+    straggler. Then buy as many slots for copies as the budget holds; each costs one expert in every layer.
+    """
+    gpus, width = seen["num_gpus"], seen["num_experts"] // seen["num_gpus"]
+    load = [
+        [sum(layer[gpu * width : (gpu + 1) * width]) for gpu in range(gpus)]
+        for layer in seen["observed_load"]
+    ]
+    totals = [sum(column) for column in zip(*load, strict=True)]
+    ratio = fmean(max(layer) / fmean(layer) for layer in load)
+    slot_bytes = seen["expert_bytes"] * seen["accounted_layers"] * gpus
+    copies = int(seen["hbm_budget_gb"] * 1e9 // slot_bytes)
+    params = {"eplb": True, "redundant_slots_per_gpu": copies, "window_steps": 16, "interval_steps": 4}
+    return params, {"straggler_gpu": totals.index(max(totals)), "max_over_mean": round(ratio, 2)}
+
+
 def wait_for_grade(api: Api, place: str) -> dict[str, Any]:
     run: dict[str, Any] = {}
-    columns = (TextColumn("  {task.description:<11}"), BarColumn(40), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("  {task.description:<11}"),
+        BarColumn(40),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("queued", total=None)
         for run in api.watch(place, lambda r: r["state"] not in ("queued", "running")):
@@ -150,11 +178,16 @@ def show_result(run: dict[str, Any]) -> None:
         console.print(f"  {name:<27} {run['metrics'][name]:.3f}")
     for row in run["criteria"]:
         mark = "[green]✓[/]" if row["passed"] else "[yellow]·[/]"
-        console.print(f"  {mark} {row['title']}: {row['earned']} of {row['points']}")
+        worth = (
+            f"{float(row['earned']):g} of {float(row['points']):g}" if float(row["points"]) else "required"
+        )
+        console.print(f"  {mark} {row['title']}: {worth}")
         if row["feedback"]:
             console.print(f"      {row['feedback']}", style="dim")
     for figure in run["figures"]:
-        console.print(f"  figure      {figure['title']}\n              {figure['url']}", style="dim", soft_wrap=True)
+        console.print(
+            f"  figure      {figure['title']}\n              {figure['url']}", style="dim", soft_wrap=True
+        )
 
 
 def answer_quiz(api: Api, slug: str) -> dict[str, Any]:
@@ -205,7 +238,9 @@ def main() -> int:
             if activity["kind"] == "quiz":
                 answer_quiz(api, activity["slug"])
         show_scores(api, offering)
-    wrong = [line for run in runs for line in complaints(run)] or ([] if runs else ["there was no task to run"])
+    wrong = [line for run in runs for line in complaints(run)] or (
+        [] if runs else ["there was no task to run"]
+    )
     for line in wrong:
         console.print(f"[red]{line}")
     return 1 if wrong else 0
