@@ -61,10 +61,14 @@ class Traffic:
 
 
 def draw_traffic(library: Library, mix: tuple[int, ...], tokens: int, chunk: int, stream: Stream) -> Traffic:
-    """One step: stretches of `chunk` tokens (the last may be shorter), each from a domain drawn by integer weights."""
-    stretches = -(-tokens // chunk)
-    ticket = stream.integers(sum(mix), stretches)
-    domain = np.searchsorted(np.cumsum(mix), ticket, side="right")
+    """One step: stretches of `chunk` tokens (the last may be shorter) from domains in the proportion of `mix`.
+
+    Systematic sampling in integers: one drawn offset, then equal strides. So every domain gets its exact share of
+    the stretches, rounded down or up by chance, in an order that is drawn as well.
+    """
+    stretches, total = -(-tokens // chunk), sum(mix)
+    ticket = stream.integer(total) + total * stream.permutation(stretches)
+    domain = np.searchsorted(np.cumsum(mix) * stretches, ticket, side="right")
     length = library.lengths[domain]
     offset = _draw_below(stream, length)
     within = (offset[:, None] + np.arange(chunk)) % length[:, None]

@@ -72,7 +72,14 @@ def draw_gpu_tokens(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
     }
     crown = {
         "transform": [{"filter": "datum.straggler"}],
-        "mark": {"type": "point", "shape": "triangle-down", "filled": True, "size": 70, "yOffset": -8},
+        "mark": {
+            "type": "point",
+            "shape": "triangle-down",
+            "filled": True,
+            "opacity": 1,
+            "size": 70,
+            "yOffset": -8,
+        },
         "encoding": {
             "x": _gpu_axis(gpus),
             "xOffset": _placement_offset(),
@@ -196,7 +203,13 @@ def draw_hbm_ledger(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
     }
     wanted = {
         "data": {"values": demand},
-        "mark": {"type": "tick", "thickness": 3, "color": ORANGE, "bandSize": 30 if gpus <= 8 else 6},
+        "mark": {
+            "type": "tick",
+            "thickness": 4,
+            "opacity": 1,
+            "color": ORANGE,
+            "bandSize": 30 if gpus <= 8 else 6,
+        },
         "encoding": {"x": _gpu_axis(gpus), "y": {"field": "gb", "type": "quantitative"}},
     }
     spec = {
@@ -305,6 +318,7 @@ def draw_imbalance(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
         "field": "step",
         "type": "quantitative",
         "title": "measured step",
+        "scale": {"domain": [0, max(len(before) - 1, 1)], "nice": False},
         "axis": {"format": "d", "tickMinStep": 1},
     }
     lines = {
@@ -313,12 +327,17 @@ def draw_imbalance(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
         "encoding": {
             "x": steps,
             "y": {"field": "max_over_mean"} | height,
-            "color": {"field": "placement", "type": "nominal", "scale": colours(PLACEMENTS)},
+            "color": {
+                "field": "placement",
+                "type": "nominal",
+                "scale": colours(PLACEMENTS),
+                "legend": {"symbolType": "stroke", "symbolSize": 300},
+            },
             "strokeDash": {
                 "field": "placement",
                 "type": "nominal",
                 "scale": {"domain": list(PLACEMENTS), "range": [[5, 3], [1, 0]]},
-                "legend": None,
+                "legend": {"symbolType": "stroke", "symbolSize": 300},
             },
             "tooltip": [{"field": name} for name in ("step", "placement", "max_over_mean")],
         },
@@ -334,6 +353,7 @@ def draw_imbalance(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
             "type": "point",
             "shape": "triangle-up",
             "filled": True,
+            "opacity": 1,
             "size": 90,
             "color": VERMILION,
             "yOffset": -6,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from simworkers.moe.params import MoeParams
 from simworkers.moe.placement import IntArray
 from simworkers.rng import Stream
-from simworkers.text import BUCKETS, Library
+from simworkers.text import BUCKETS, Library, load_library
 
 FEATURES = 128  # the last one is a constant and so carries the bias
 CONTEXT = 32  # tokens whose embeddings are summed, the token itself included
@@ -47,6 +47,12 @@ def token_features(library: Library) -> IntArray:
         features += table[library.previous(back)]
     features[:, -1] = CONSTANT
     return features
+
+
+@functools.cache
+def _load_features(domains: tuple[str, ...]) -> torch.Tensor:
+    """[P, D] float32 that holds integers; the same for every run of a process, and never written to."""
+    return torch.from_numpy(token_features(load_library(domains)).astype(np.float32))
 
 
 @functools.cache
@@ -79,7 +85,7 @@ def route(library: Library, positions: IntArray, params: MoeParams, tick: Callab
     used = np.unique(positions)
     row = np.full(len(library.tokens), -1, dtype=np.int64)
     row[used] = np.arange(len(used))
-    features = torch.from_numpy(token_features(library)[used].astype(np.float32))
+    features = _load_features(library.domains)[torch.from_numpy(used)]
     experts = np.empty((params.num_layers, len(used), params.top_k), dtype=np.int16)
     logits = np.empty((params.num_layers, len(used), params.top_k), dtype=np.int32)
     for layer in range(params.num_layers):
