@@ -37,7 +37,7 @@ def figure_text(value: Any, unit: str = "") -> str:
 def labelled(name: str, value: Any, unit: str = "") -> tuple[str, str]:
     """(label, text) of a named value; a unit that the label names already is not said twice."""
     words = label(name)
-    return words, figure_text(value, "" if unit and unit.lower() in words.lower().split() else unit)
+    return words, figure_text(value, "" if unit in words.split() and unit != "bytes" else unit)
 
 
 def bytes_text(value: float) -> str:
@@ -121,48 +121,55 @@ class Fact:
 
 
 @dataclass(frozen=True)
+class Share:
+    label: str
+    text: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Series:
+    """Numbers of one kind by name, drawn as bars up to the largest."""
+
+    title: str
+    largest: float
+    shares: list[Share]
+
+
+@dataclass(frozen=True)
 class Scenario:
     facts: list[Fact]
+    series: list[Series]
     tables: list[HeatTable]
     notes: list[Fact]
 
 
 # What the axes of an array are called, by its name in the visible part: (rows, columns).
-AXES = {
-    "observed_expert_load": ("Layer", "Expert"),
-    "expert_load": ("Layer", "Expert"),
-    "observed_load": ("Layer", "Expert"),
-}
+AXES = {"observed_load": ("Layer", "Expert")}
+LONG_TEXT = 40
 
 
 def scenario(visible: Mapping[str, Any], params: Mapping[str, Any]) -> Scenario:
-    """The visible part of an instance: single numbers, tables of numbers, and sentences.
+    """The visible part of an instance: single values, numbers by name, tables of numbers, and sentences.
 
     params: the lab's parameter schema, for the units of names that are parameters.
     """
-    facts: list[Fact] = []
-    tables: list[HeatTable] = []
-    notes: list[Fact] = []
+    drawn = Scenario([], [], [], [])
     properties = params.get("properties", {})
-    for name, value in flat(visible):
-        if is_matrix(value):
-            tables.append(heat_table(name, value))
+    for name, value in visible.items():
+        unit = properties.get(name, {}).get("unit") or unit_in(name)
+        if isinstance(value, Mapping) and value and all(is_number(one) for one in value.values()):
+            shares = [Share(label(key), figure_text(one, unit), one) for key, one in value.items()]
+            drawn.series.append(Series(label(name), max(value.values()), shares))
+        elif is_matrix(value):
+            drawn.tables.append(heat_table(name, value))
+        elif isinstance(value, str) and len(value) > LONG_TEXT:
+            drawn.notes.append(Fact(label(name), value))
         elif isinstance(value, list):
-            facts.append(Fact(label(name), ", ".join(figure_text(one, "") for one in value)))
-        elif isinstance(value, str) and len(value) > 40:
-            notes.append(Fact(label(name), value))
+            drawn.facts.append(Fact(label(name), ", ".join(figure_text(one, unit) for one in value)))
         else:
-            unit = properties.get(name, {}).get("unit") or unit_in(name)
-            facts.append(Fact(*labelled(name, value, unit)))
-    return Scenario(facts, tables, notes)
-
-
-def flat(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Nested objects give their entries up; an outer name is dropped, since inner ones are telling."""
-    rows: list[tuple[str, Any]] = []
-    for name, value in values.items():
-        rows += flat(value) if isinstance(value, Mapping) else [(name, value)]
-    return rows
+            drawn.facts.append(Fact(*labelled(name, value, unit)))
+    return drawn
 
 
 def unit_in(name: str) -> str:

@@ -65,7 +65,7 @@ def result(run: Run) -> dict[str, Any]:
         "prediction_rows": prediction_rows(run, metrics),
         "compared": [row for row in rows if row.before],
         "others": [row for row in rows if not row.before],
-        "invariants": report["invariants"],
+        "invariants": [(label(name), one) for name, one in report["invariants"].items()],
         "figures": [
             show_figure(figure) for figure in run.figures.defer("spec", "svg_light", "svg_dark", "png")
         ],

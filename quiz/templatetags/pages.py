@@ -1,12 +1,13 @@
 """Small things that pages need: `{% load pages %}`."""
 
+import re
 from decimal import Decimal
 
 import nh3
 from django import template
 from django.utils.safestring import SafeString, mark_safe
 
-from quiz.markdown import RENDERER
+from quiz.markdown import RENDERER, render
 
 register = template.Library()
 
@@ -30,3 +31,15 @@ def plain_number(value: object) -> str:
 def percent(share: Decimal | float) -> str:
     """A share in [0, 1] as a percentage without needless places: 0.6 → 60%, 0.8125 → 81.25%."""
     return f"{plain_number((Decimal(str(share)) * 100).quantize(Decimal('0.01')))}%"
+
+
+HEADING = re.compile(r"<(/?)h([1-6])>")
+
+
+@register.filter
+def markdown_from(text: str, level: int) -> SafeString:
+    """Markdown whose topmost heading has the level that the page needs there, whatever its author counted from."""
+    html = render(text)
+    levels = [int(found[1]) for found in HEADING.findall(html)]
+    shift = level - min(levels, default=level)
+    return mark_safe(HEADING.sub(lambda tag: f"<{tag[1]}h{min(6, int(tag[2]) + shift)}>", html))

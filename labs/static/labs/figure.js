@@ -34,7 +34,7 @@ function inked(spec, width) {
   const colours = {
     axis: guide,
     header: { labelColor: muted, titleColor: ink },
-    legend: { labelColor: ink, titleColor: ink },
+    legend: { labelColor: ink, titleColor: ink, ...(width < 420 ? { columns: 1 } : {}) },
     title: { color: ink, subtitleColor: muted },
     text: { color: ink },
     rule: { color: ink },

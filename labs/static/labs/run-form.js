@@ -25,6 +25,7 @@ class StaffloopRunForm extends HTMLElement {
     // The server's words stand beside the fields; the browser's bubbles would come before them.
     this.form.noValidate = true;
     this.form.addEventListener("submit", (event) => this.submit(event));
+    this.hint = this.querySelector("[data-status]")?.textContent || "";
   }
 
   inputs() {
@@ -62,7 +63,7 @@ class StaffloopRunForm extends HTMLElement {
       location.assign((this.dataset.runPage || "").replace(NO_ID, run.public_id));
     } catch (error) {
       button.disabled = false;
-      this.say("");
+      this.say(this.hint || "");
       if (error instanceof Problem) {
         this.complain(error.errors.length ? error.errors : [{ pointer: "", detail: error.message }]);
       } else {

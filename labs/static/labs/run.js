@@ -54,6 +54,8 @@ class StaffloopRun extends HTMLElement {
     this.dataset.state = run.state;
     if (!ACTIVE.includes(run.state)) return true;
     this.say(progressText(run));
+    const badge = this.querySelector("[data-state-text]");
+    if (badge) badge.textContent = run.state === "queued" ? "Queued" : "Running";
     const bar = this.querySelector("progress");
     if (bar && run.progress.total) {
       bar.max = run.progress.total;

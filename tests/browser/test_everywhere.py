@@ -1,0 +1,101 @@
+"""What must hold on every page: no accessibility fault, no breach of the CSP, no sideways scrolling on a phone."""
+
+from collections.abc import Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from tests.browser.conftest import newcomer
+from tests.browser.tour import Tour, look_at_everything, take_tour
+from tests.journeys.conftest import Site
+
+SIGNED_IN = [
+    *("home", "course", "section", "quiz", "quiz-attempt", "quiz-result"),
+    *("task", "task-attempt", "run", "labs", "lab", "not-found"),
+]
+PUBLIC = ["welcome", "login", "signup"]
+
+WATCH = """
+window.breaches = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.breaches.push(`${event.violatedDirective}: ${event.blockedURI} ${event.sample}`);
+});
+"""
+
+
+@pytest.fixture(scope="module")
+def tour(browser: Browser, site: Site) -> Tour:
+    context = browser.new_context(base_url=site.url)
+    try:
+        return take_tour(newcomer(context))
+    finally:
+        context.close()
+
+
+def place(tour: Tour, name: str) -> str:
+    return tour.pages.get(name) or tour.public[name]
+
+
+def context_for(browser: Browser, site: Site, tour: Tour, name: str, **options) -> BrowserContext:
+    context = browser.new_context(base_url=site.url, **options)
+    if name in tour.pages:
+        context.add_cookies(tour.cookies)
+    return context
+
+
+@pytest.fixture
+def visit(browser: Browser, site: Site, tour: Tour) -> Iterator:
+    contexts: list[BrowserContext] = []
+
+    def go(name: str, **options) -> Page:
+        contexts.append(context_for(browser, site, tour, name, **options))
+        page = contexts[-1].new_page()
+        page.add_init_script(WATCH)
+        page.goto(place(tour, name))
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", SIGNED_IN + PUBLIC)
+def test_axe_finds_nothing(visit, name: str, scheme: str) -> None:
+    # axe is injected as a script of its own, which the page's policy rightly forbids.
+    page = visit(name, color_scheme=scheme, bypass_csp=True)
+    look_at_everything(page)
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize("name", SIGNED_IN + PUBLIC)
+def test_nothing_breaches_the_content_security_policy(visit, name: str) -> None:
+    page = visit(name)
+    errors: list[str] = []
+    page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.reload()
+    look_at_everything(page)
+    unexpected = [line for line in errors if not (name == "not-found" and "404" in line)]
+    assert page.evaluate("window.breaches") == []
+    assert unexpected == []
+
+
+@pytest.mark.parametrize("name", SIGNED_IN + PUBLIC)
+def test_a_phone_scrolls_down_only(visit, name: str) -> None:
+    page = visit(name, viewport={"width": 360, "height": 740}, has_touch=True)
+    look_at_everything(page)
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_the_policy_allows_no_inline_script_or_style(visit) -> None:
+    page = visit("home")
+    policy = page.request.get("/").headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<p id=probe style=\"color: red\">x</p>')")
+    assert page.evaluate("window.breaches.length") == 1

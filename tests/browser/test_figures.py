@@ -1,0 +1,113 @@
+"""Figures: a picture first, an interactive chart when it comes into view, operable by keyboard."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import newcomer
+from tests.browser.test_lab import SLOW
+from tests.journeys.conftest import Site
+
+
+@pytest.fixture(scope="module")
+def drawn(browser: Browser, site: Site) -> tuple[list, str]:
+    """Cookies, and the path of a finished run."""
+    context = browser.new_context(base_url=site.url)
+    page = newcomer(context)
+    page.goto("/labs/moe-eplb/")
+    page.get_by_label("EPLB", exact=True).check()
+    page.get_by_label("Redundant slots per GPU").fill("1")
+    page.get_by_role("button", name="Run").click()
+    expect(page.locator("staffloop-figure")).to_have_count(5, timeout=SLOW)
+    found = (context.cookies(), page.url)
+    context.close()
+    return found
+
+
+@pytest.fixture
+def run_page(browser: Browser, drawn: tuple[list, str]) -> Iterator:
+    contexts = []
+
+    def go(**options) -> Page:
+        context = browser.new_context(viewport={"width": 1280, "height": 700}, **options)
+        contexts.append(context)
+        context.add_cookies(drawn[0])
+        page = context.new_page()
+        page.goto(drawn[1])
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+
+
+def chart(page: Page, nth: int = 0):
+    figure = page.locator("staffloop-figure").nth(nth)
+    figure.scroll_into_view_if_needed()
+    return figure.locator(".chart:not(.pending) svg")
+
+
+def test_vega_loads_only_when_a_figure_comes_near(run_page) -> None:
+    page = run_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.set_viewport_size({"width": 1280, "height": 150})
+    page.reload()
+    page.wait_for_timeout(500)
+    assert not [url for url in asked if "vega" in url]
+    expect(chart(page)).to_be_visible()
+    assert [url for url in asked if "vega-embed" in url]
+
+
+def test_without_script_every_figure_is_a_picture_with_its_numbers_below(run_page) -> None:
+    page = run_page(java_script_enabled=False)
+    images = page.locator("staffloop-figure img")
+    expect(images).to_have_count(5)
+    for image in images.all():
+        image.scroll_into_view_if_needed()
+        assert (
+            page.request.get(image.get_attribute("src")).headers["content-type"].startswith("image/svg+xml")
+        )
+    page.get_by_text("Data as a table").first.click()
+    expect(
+        page.get_by_role("region", name=re.compile("Data: Tokens")).get_by_role("cell").first
+    ).to_be_visible()
+
+
+def test_the_picture_stays_where_the_chart_cannot_be_drawn(run_page) -> None:
+    page = run_page()
+    page.route("**/vega-lite*", lambda route: route.abort())
+    page.reload()
+    page.locator("staffloop-figure").first.scroll_into_view_if_needed()
+    page.wait_for_timeout(1000)
+    expect(page.locator("staffloop-figure img").first).to_be_visible()
+
+
+def test_a_slider_is_named_and_moves_the_chart_by_keyboard(run_page) -> None:
+    page = run_page()
+    expect(chart(page)).to_be_visible()
+    slider = page.get_by_role("slider", name="Layer")
+    slider.focus()
+    page.keyboard.press("Home")
+    expect(chart(page)).to_contain_text("Layer 0 of")
+    page.keyboard.press("ArrowRight")
+    expect(chart(page)).to_contain_text("Layer 1 of")
+
+
+def test_pointing_at_a_mark_shows_its_numbers(run_page) -> None:
+    page = run_page()
+    expect(chart(page)).to_be_visible()
+    page.locator("staffloop-figure").first.locator("path[aria-roledescription=bar]").first.hover()
+    expect(page.locator(".figure-tip")).to_contain_text("tokens")
+
+
+def test_a_chart_takes_the_ink_of_the_scheme_and_follows_a_change(run_page) -> None:
+    page = run_page(color_scheme="dark")
+    title = chart(page).locator("text", has_text="One GPU receives").first
+    expect(title).to_have_attribute("fill", "#e7eaec")
+    page.emulate_media(color_scheme="light")
+    expect(chart(page).locator("text", has_text="One GPU receives").first).to_have_attribute(
+        "fill", "#1b2126"
+    )

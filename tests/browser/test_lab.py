@@ -1,0 +1,101 @@
+"""The lab task: from opening an attempt to its figures, with and without script; and free exploration."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+TASK = "/labs/classes/open/tasks/moe-balance-hbm/"
+SLOW = 90_000  # ms; a worker may have to import torch first
+
+
+def open_attempt(page: Page, button: str = "Open attempt") -> None:
+    page.goto(TASK)
+    page.get_by_role("button", name=button).click()
+    expect(page.get_by_role("heading", name="The scenario")).to_be_visible(timeout=SLOW)
+
+
+def predict(page: Page) -> None:
+    page.get_by_label("Straggler GPU").fill("1")
+    page.get_by_label("Max over mean").fill("1.7")
+
+
+def balance(page: Page) -> None:
+    page.get_by_label("EPLB", exact=True).check()
+    page.get_by_label("Redundant slots per GPU").fill("1")
+
+
+def test_a_graded_run_goes_from_attempt_to_score_and_figures_without_a_reload(page: Page) -> None:
+    open_attempt(page)
+    predict(page)
+    balance(page)
+    page.get_by_role("button", name="Run").click()
+    page.wait_for_url("**/labs/runs/**")
+    page.evaluate("window.stillHere = true")
+    expect(page.get_by_role("heading", name="Criteria")).to_be_visible(timeout=SLOW)
+    expect(page.locator("staffloop-figure")).to_have_count(5, timeout=SLOW)
+    assert page.evaluate("window.stillHere") is True
+    expect(page.locator(".score")).to_have_text(re.compile(r"^\d"))
+    prediction = page.get_by_role("region", name="Prediction and outcome")
+    expect(prediction).to_contain_text("GPU 1")
+    expect(page.get_by_text("Outputs equal across shuffle")).to_be_visible()
+    page.goto("/classes/open/")
+    row = page.locator("li.card", has_text="Balance within an HBM budget")
+    expect(row).to_contain_text("Done")
+
+
+def test_refused_values_stand_beside_their_fields_and_nothing_typed_is_lost(page: Page) -> None:
+    open_attempt(page, "Practise")
+    page.get_by_label("Straggler GPU").fill("99")
+    page.get_by_label("Redundant slots per GPU").fill("3")
+    page.get_by_role("button", name="Run").click()
+    problems = page.get_by_role("alert")
+    expect(problems).to_be_focused()
+    problems.get_by_role("link", name="Straggler GPU").click()
+    field = page.get_by_label("Straggler GPU")
+    expect(field).to_be_focused()
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).to_have_accessible_description(re.compile("less than or equal to"))
+    expect(page.get_by_label("Max over mean")).to_have_accessible_description(re.compile("required"))
+    expect(page.get_by_label("Redundant slots per GPU")).to_have_value("3")
+
+
+def test_without_script_the_whole_task_works_by_plain_forms(plain_page: Page) -> None:
+    plain_page.goto(TASK)
+    plain_page.get_by_role("button", name="Open attempt").click()
+    # The page reloads itself while the instance is being drawn.
+    expect(plain_page.get_by_role("heading", name="The scenario")).to_be_visible(timeout=SLOW)
+    plain_page.get_by_label("Max over mean").fill("1.5")
+    plain_page.get_by_label("Straggler GPU").fill("99")
+    plain_page.locator("form").evaluate_all("forms => forms.forEach((form) => (form.noValidate = true))")
+    plain_page.get_by_role("button", name="Run").click()
+    expect(plain_page.get_by_role("alert")).to_contain_text("Straggler GPU: Input should be less than")
+    expect(plain_page.get_by_label("Max over mean")).to_have_value("1.5")
+    plain_page.get_by_label("Straggler GPU").fill("1")
+    plain_page.get_by_role("button", name="Run").click()
+    expect(plain_page.get_by_role("heading", name="Criteria")).to_be_visible(timeout=SLOW)
+    plain_page.reload()
+    expect(plain_page.get_by_text("You predicted")).to_be_visible()
+
+
+def test_a_run_is_cancelled_and_the_attempt_stays(page: Page) -> None:
+    open_attempt(page)
+    predict(page)
+    # The page's own polling must not be faster than the click: the run waits until it is cancelled or taken.
+    page.get_by_role("button", name="Run").click()
+    page.get_by_role("button", name="Cancel the run").click(timeout=SLOW)
+    expect(page.get_by_role("heading", name="The run was cancelled")).to_be_visible(timeout=SLOW)
+    page.get_by_role("link", name="Run it again").click()
+    expect(page.get_by_text("Your prediction was locked")).to_be_visible()
+
+
+def test_free_exploration_shows_live_progress_and_starts_again_from_a_run(page: Page) -> None:
+    page.goto("/labs/moe-eplb/")
+    page.get_by_label("Number of steps").fill("64")
+    page.get_by_label("Seed", exact=True).fill("11")
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_text(re.compile(r"Step \d+ of \d+"))).to_be_visible(timeout=SLOW)
+    expect(page.get_by_role("progressbar")).to_have_attribute("max", re.compile(r"\d+"))
+    expect(page.get_by_text("Finished", exact=True)).to_be_visible(timeout=SLOW)
+    page.get_by_role("link", name="Change something and run again").click()
+    expect(page.get_by_label("Number of steps")).to_have_value("64")
+    expect(page.get_by_label("Seed", exact=True)).to_have_value("11")

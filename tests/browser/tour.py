@@ -1,0 +1,60 @@
+"""One learner who has done a bit of everything, and the pages that this person can see."""
+
+import time
+from dataclasses import dataclass
+
+from playwright.sync_api import Page
+
+from tests.browser.test_lab import balance, open_attempt, predict
+from tests.browser.test_quiz import start
+
+
+@dataclass(frozen=True)
+class Tour:
+    cookies: list
+    run: str  # path of a graded run's page, its figures drawn
+    pages: dict[str, str]  # name → path, for the person signed in
+    public: dict[str, str]  # for anyone
+
+
+def take_tour(page: Page) -> Tour:
+    pages = {
+        "home": "/",
+        "course": "/classes/open/",
+        "section": "/classes/open/read/experts/",
+        "quiz": "/classes/open/quizzes/check/",
+        "task": "/labs/classes/open/tasks/moe-balance-hbm/",
+        "labs": "/labs/",
+        "lab": "/labs/moe-eplb/",
+        "not-found": "/nowhere/",
+    }
+    start(page)
+    page.locator("[name=choice-1]").first.check()
+    page.get_by_role("button", name="Submit").click()
+    page.get_by_role("dialog").get_by_role("button", name="Submit anyway").click()
+    page.get_by_role("heading", name="your result").wait_for()
+    pages["quiz-result"] = path(page)
+    start(page)
+    pages["quiz-attempt"] = path(page)
+    open_attempt(page, "Practise")
+    pages["task-attempt"] = path(page)
+    open_attempt(page)
+    predict(page)
+    balance(page)
+    page.get_by_role("button", name="Run").click()
+    page.locator("staffloop-figure").first.wait_for(timeout=120_000)
+    pages["run"] = path(page)
+    public = {"welcome": "/", "login": "/accounts/login/", "signup": "/accounts/signup/"}
+    return Tour(page.context.cookies(), pages["run"], pages, public)
+
+
+def path(page: Page) -> str:
+    return "/" + page.url.split("/", 3)[3]
+
+
+def look_at_everything(page: Page) -> None:
+    """Scroll through the page, so that every figure comes into view and is drawn."""
+    for figure in page.locator("staffloop-figure").all():
+        figure.scroll_into_view_if_needed()
+        figure.locator(".chart:not(.pending) svg").wait_for()
+    time.sleep(0.2)
