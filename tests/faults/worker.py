@@ -1,0 +1,45 @@
+"""The Celery app of the harness's workers: `celery -A tests.faults.worker worker`. The product's, in three ways changed.
+
+Its warm server knows a simulation that never ends; figures are drawn for one run in DRAWN_EACH, since drawing takes
+five times as long as the smallest run; and FAULTS_PYTHON_SKEW_S moves Python's clock where libfaketime does not.
+"""
+
+import os
+import time
+from typing import Any
+
+from celery.signals import worker_init
+
+from config.celery import app as app
+
+DRAWN_EACH = 25
+
+
+def draws(run_id: int) -> bool:
+    """Whether this run's figures are drawn."""
+    return run_id % DRAWN_EACH == 0
+
+
+def skew_clock(seconds: float) -> None:
+    true_time, true_time_ns = time.time, time.time_ns
+    time.time = lambda: true_time() + seconds
+    time.time_ns = lambda: true_time_ns() + int(seconds * 1e9)
+
+
+if skew_s := float(os.environ.get("FAULTS_PYTHON_SKEW_S", "0")):
+    skew_clock(skew_s)
+
+
+@worker_init.connect
+def change_the_product(**kwargs: Any) -> None:
+    """When Django's apps are loaded, before the first task."""
+    from labs import execution, runner
+
+    runner.SERVER = runner.WarmServer("--entries", "tests.faults.entries")
+    draw = execution.draw_run_figures
+
+    def draw_some(run_id: int) -> None:
+        if draws(run_id):
+            draw(run_id)
+
+    execution.draw_run_figures = draw_some
