@@ -104,7 +104,11 @@ RUN_REPORT_LIMIT_BYTES = 2 * 2**20
 RUNS_ACTIVE_PER_LEARNER = positive_int("STAFFLOOP_RUNS_ACTIVE_PER_LEARNER", 4)
 SWEEP_INTERVAL_S = positive_int("STAFFLOOP_SWEEP_INTERVAL_S", 5)
 # How long a queued run may wait before its message is sent once more.
-SWEEP_RESEND_S = positive_int("STAFFLOOP_SWEEP_RESEND_S", 30)
+SWEEP_RESEND_S = positive_int("STAFFLOOP_SWEEP_RESEND_S", 10)
+# A run expected to take longer than this is long; every worker with two slots keeps one free of long runs.
+RUN_LONG_S = positive_int("STAFFLOOP_RUN_LONG_S", 10)
+# How long a queued run waits for a worker that has its engine version.
+RUN_VERSION_PATIENCE_S = positive_int("STAFFLOOP_RUN_VERSION_PATIENCE_S", 300)
 
 CELERY_BROKER_URL = BROKER_URL
 CELERY_TASK_IGNORE_RESULT = True

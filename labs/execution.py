@@ -16,7 +16,8 @@ from django.db import transaction
 from django.db.models.functions import Coalesce, Now
 
 from labs import dispatch, rubric, runner
-from labs.models import Figure, Run, TaskAttempt
+from labs.models import Figure, Run, TaskAttempt, Worker
+from labs.scheduling import claim_next, wake_for_waiting
 from quiz.services import record_grade
 from simworkers import catalog
 
@@ -31,13 +32,16 @@ def limits() -> runner.Limits:
     return runner.Limits(time_s=settings.RUN_TIME_LIMIT_S, memory_bytes=settings.RUN_MEMORY_LIMIT_BYTES)
 
 
-def execute_run(run_id: int) -> None:
-    """Take a queued run to a terminal state. Does nothing where another worker was faster."""
-    run = (
-        Run.objects.select_related("lab", "learner", "task_attempt__task__activity").filter(pk=run_id).first()
-    )
-    if run is None or not run.claim(settings.RUN_LEASE_S):
-        return
+def execute_next_run(worker: Worker) -> None:
+    """Claim the run whose turn it is and take it to a terminal state. Nothing where there is none."""
+    if run := claim_next(worker):
+        execute_run(run)
+        if run.is_long:
+            wake_for_waiting(worker)
+
+
+def execute_run(run: Run) -> None:
+    """Take a claimed run to a terminal state, or back to the queue."""
     log.info("run %s: try %d", run.public_id, run.tries)
     try:
         report, reused = reusable_report(run), True

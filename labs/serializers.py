@@ -10,6 +10,7 @@ from rest_framework.reverse import reverse
 from labs import services
 from labs.models import Figure, Lab, LabTask, Run, TaskAttempt
 from labs.rubric import compare_prediction
+from labs.scheduling import expected_wait_s, queue_position
 from labs.schemas import open_parameter_schema, prediction_schema
 from quiz.markdown import render
 from simworkers import catalog
@@ -189,6 +190,13 @@ class ProgressSerializer(serializers.Serializer[Any]):
     total = serializers.IntegerField(allow_null=True, help_text="Null until the child has begun.")
 
 
+class QueueSerializer(serializers.Serializer[Any]):
+    position = serializers.IntegerField(help_text="Runs that are served before it.")
+    expected_wait_s = serializers.FloatField(
+        allow_null=True, help_text="By the latest runs' duration; null while no worker is alive."
+    )
+
+
 class FigureLinkSerializer(serializers.ModelSerializer[Figure]):
     url = serializers.SerializerMethodField()
 
@@ -207,6 +215,7 @@ class RunSerializer(serializers.ModelSerializer[Run]):
     task = serializers.SerializerMethodField(help_text="Slug of the task; null in free exploration.")
     task_attempt = serializers.SerializerMethodField(help_text="Id of the attempt; null in free exploration.")
     progress = serializers.SerializerMethodField()
+    queue = serializers.SerializerMethodField(help_text="While queued: its place, and when it may start.")
     params = serializers.SerializerMethodField(
         help_text="Of a task's run only the open ones, until it is graded."
     )
@@ -236,6 +245,7 @@ class RunSerializer(serializers.ModelSerializer[Run]):
             "state",
             "reason",
             "progress",
+            "queue",
             "params",
             "seed",
             "prediction",
@@ -265,6 +275,12 @@ class RunSerializer(serializers.ModelSerializer[Run]):
     @extend_schema_field(ProgressSerializer)
     def get_progress(self, run: Run) -> dict[str, int | None]:
         return {"done": run.steps_done, "total": run.steps_total}
+
+    @extend_schema_field(QueueSerializer(allow_null=True))
+    def get_queue(self, run: Run) -> dict[str, Any] | None:
+        if run.state != Run.State.QUEUED:
+            return None
+        return {"position": queue_position(run), "expected_wait_s": expected_wait_s(run)}
 
     @extend_schema_field(dict[str, Any])
     def get_params(self, run: Run) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from labs.validation import check_params, check_submission
 from quiz.errors import Closed, Conflict, InvalidInput, TooMany, UsedUp
 from quiz.models import Learner, Offering
 from quiz.services import lock_enrollment
+from simworkers import catalog
 
 SEED_BITS = 63
 
@@ -98,6 +99,8 @@ def submit_run(
         run = Run(learner=learner, lab=lab, params=check_params(lab.job, params), seed=seed or 0)
     else:
         run = submit_for_attempt(learner, lab, task_attempt, params, prediction, seed)
+    run.engine_version = catalog.engine_version(lab.slug)
+    run.is_long = lab.job.expected_seconds(lab.job.params.model_validate(run.params)) > settings.RUN_LONG_S
     run.save()
     dispatch.on_commit(partial(dispatch.send_run, run.pk))
     return run

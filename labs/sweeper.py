@@ -15,8 +15,9 @@ from django.db.models.functions import Now
 from django.db.utils import DatabaseError
 
 from labs import dispatch
-from labs.models import Run, TaskAttempt
+from labs.models import Run, TaskAttempt, Worker
 from labs.preparation import preparable
+from labs.scheduling import fail_versions_without_worker, fair_order, free_slots
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +26,12 @@ def sweep() -> None:
     """One round: reap expired leases, then send again what nobody heard of."""
     reap_expired_runs()
     reap_expired_preparations()
-    for pk in Run.objects.waiting_unheard(settings.SWEEP_RESEND_S).values_list("pk", flat=True):
-        dispatch.send_run(pk)
+    for run in fail_versions_without_worker():
+        log.error("run %s: failed: no worker has its version", run.public_id)
+    # As many as could start now: while all slots are taken, a message more would find nothing to do.
+    unheard = fair_order(Run.objects.waiting_unheard(settings.SWEEP_RESEND_S))
+    for run in unheard[: free_slots()]:
+        dispatch.send_run(run.pk)
     for pk in unheard_preparations():
         dispatch.send_preparation(pk)
     for pk in undrawn_runs():
@@ -79,7 +84,9 @@ class Sweeper:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sweeper", daemon=True)
 
-    def start(self) -> None:
+    def start(self, worker: Worker) -> None:
+        """Sweep, and report this worker alive, until told to stop."""
+        self._worker = worker
         self._thread.start()
 
     def stop(self) -> None:
@@ -89,6 +96,7 @@ class Sweeper:
         while not self._stop.wait(settings.SWEEP_INTERVAL_S):
             close_old_connections()
             try:
+                self._worker.report()
                 sweep()
             except DatabaseError:
                 # The database may be restarting; the next round tries again.

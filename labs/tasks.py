@@ -1,19 +1,26 @@
 """Celery's side: each task takes an id and calls one service. The worker's own timers start here too."""
 
+import os
 from typing import Any
 
 from celery import shared_task
-from celery.signals import worker_ready, worker_shutdown
+from celery.signals import worker_init, worker_ready, worker_shutdown
 
 from labs import execution, preparation, runner
+from labs.models import Worker
+from labs.scheduling import register_worker
 from labs.sweeper import Sweeper
 
 _sweeper = Sweeper()
+# The row of this worker; forked pool processes inherit it.
+_worker: Worker | None = None
 
 
 @shared_task(name="labs.run_lab")
 def run_lab(run_id: int) -> None:
-    execution.execute_run(run_id)
+    """A run waits. Whose turn it is gets decided now, not when the message was sent."""
+    assert _worker is not None
+    execution.execute_next_run(_worker)
 
 
 @shared_task(name="labs.prepare_attempt")
@@ -26,11 +33,20 @@ def draw_figures(run_id: int) -> None:
     execution.draw_run_figures(run_id)
 
 
+@worker_init.connect
+def register(sender: Any, **kwargs: Any) -> None:
+    """Before the pool is made, so that forked processes know their worker too."""
+    global _worker
+    slots = sender.concurrency if isinstance(sender.concurrency, int) else os.cpu_count() or 1
+    _worker = register_worker(slots=slots)
+
+
 @worker_ready.connect
 def start_timers(**kwargs: Any) -> None:
     """The import of torch costs seconds: the warm server starts before the first run needs it."""
+    assert _worker is not None
     runner.warm_up()
-    _sweeper.start()
+    _sweeper.start(_worker)
 
 
 @worker_shutdown.connect

@@ -50,7 +50,10 @@ class TaskKind:
 
 @dataclass(frozen=True)
 class Job:
-    """A lab. simulate: dotted, (params, seed, progress) → Report. draw: dotted, (report) → {name: Figure}."""
+    """A lab. simulate: dotted, (params, seed, progress) → Report. draw: dotted, (report) → {name: Figure}.
+
+    expected_seconds: of a run with these parameters, roughly, on one core; decides how runs are queued, nothing else.
+    """
 
     name: str
     title: str
@@ -61,6 +64,7 @@ class Job:
     draw: str
     figures: tuple[FigureSpec, ...]
     tasks: dict[str, TaskKind]
+    expected_seconds: Callable[[Any], float]
 
 
 class PreparedInstance(BaseModel):
@@ -182,6 +186,7 @@ MOE_EPLB = Job(
             },
         )
     },
+    expected_seconds=MoeParams.expected_seconds,
 )
 
 _JOBS = {job.name: job for job in (MOE_EPLB,)}

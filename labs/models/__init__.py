@@ -3,5 +3,6 @@
 from labs.models.attempts import TaskAttempt
 from labs.models.lab import Lab, LabTask
 from labs.models.runs import Figure, Run
+from labs.models.workers import Worker
 
-__all__ = ["Figure", "Lab", "LabTask", "Run", "TaskAttempt"]
+__all__ = ["Figure", "Lab", "LabTask", "Run", "TaskAttempt", "Worker"]

@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 
 from labs.models.attempts import TaskAttempt
 from labs.models.lab import Lab
+from labs.models.workers import Worker
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -63,7 +64,20 @@ class Run(models.Model):
     steps_total = models.PositiveIntegerField(null=True)
     reason = models.TextField(blank=True, help_text="Why it failed, timed out or was cancelled.")
 
-    engine_version = models.CharField(max_length=64, blank=True)
+    worker = models.ForeignKey(
+        Worker,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="runs",
+        help_text="Of the last try.",
+    )
+    is_long = models.BooleanField(
+        default=False, help_text="Expected to take long; one slot is kept free of these."
+    )
+    engine_version = models.CharField(
+        max_length=64, help_text="Of the lab when it was submitted; only a worker that has it takes the run."
+    )
     report = models.JSONField(null=True)
     provenance = models.JSONField(null=True)
     reused = models.BooleanField(default=False, help_text="The report is that of an equal earlier run.")
@@ -106,12 +120,13 @@ class Run(models.Model):
     def is_terminal(self) -> bool:
         return self.state not in self.ACTIVE
 
-    def claim(self, lease_s: float) -> bool:
-        """Take a queued run for this worker. Of any number of callers one wins."""
+    def claim(self, lease_s: float, worker: Worker | None = None) -> bool:
+        """Take a queued run for a worker. Of any number of callers one wins."""
         lease = uuid.uuid4()
         won = Run.objects.filter(pk=self.pk, state=self.State.QUEUED).update(
             state=self.State.RUNNING,
             lease=lease,
+            worker=worker,
             lease_expires_at=Now() + timedelta(seconds=lease_s),
             tries=F("tries") + 1,
             started_at=Now(),

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from labs.execution import execute_run
 from labs.loading import load_labs
-from labs.models import Lab, LabTask, Run, TaskAttempt
+from labs.models import Lab, LabTask, Run, TaskAttempt, Worker
+from labs.scheduling import register_worker
 from labs.validation import check_params
 from quiz.models import Activity, Course, Learner, Offering
 from quiz.services import enroll
@@ -45,6 +47,18 @@ def lab(offering: Offering) -> Lab:
 @pytest.fixture
 def task(lab: Lab) -> LabTask:
     return lab.tasks.get()
+
+
+@pytest.fixture
+def worker(db: None) -> Worker:
+    return register_worker(slots=2)
+
+
+def execute(run: Run) -> None:
+    """Claim this run, whoever's turn it is, and carry it out; nothing where it is not queued."""
+    claimed = Run.objects.select_related("lab", "learner", "task_attempt__task__activity").get(pk=run.pk)
+    if claimed.claim(60):
+        execute_run(claimed)
 
 
 def make_learner(name: str, offering: Offering) -> Learner:

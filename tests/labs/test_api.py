@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from labs.execution import execute_run
 from labs.models import Figure, Run, TaskAttempt
 from quiz.services import issue_token
-from tests.labs.conftest import PREDICTION, make_learner, report_for
+from tests.labs.conftest import PREDICTION, execute, make_learner, report_for
 
 PROBLEM = "application/problem+json"
 RUNS = "/api/v1/labs/moe-eplb/runs/"
@@ -64,7 +63,7 @@ def test_a_graded_run_shows_score_criteria_metrics_and_what_was_predicted(api, a
     place = api.post(RUNS, submission(attempt), format="json")["Location"]
     run = Run.objects.get()
     simulation(report_for(run))
-    execute_run(run.pk)
+    execute(run)
     shown = api.get(place).json()
     assert (shown["state"], shown["score"], shown["reused"]) == ("graded", "0.5250", False)
     assert shown["criteria"][2]["feedback"].startswith("The busiest GPU")

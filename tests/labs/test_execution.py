@@ -7,12 +7,12 @@ import pytest
 from django.db.models.functions import Now
 
 from labs import runner
-from labs.execution import execute_run, finish_run
+from labs.execution import execute_next_run, finish_run
 from labs.models import Run, TaskAttempt
 from labs.services import cancel_run, open_attempt, submit_run
 from labs.sweeper import sweep
 from quiz.models import Grade
-from tests.labs.conftest import ARITHMETIC, PREDICTION, report_for
+from tests.labs.conftest import ARITHMETIC, PREDICTION, execute, report_for
 from tests.labs.test_services import in_parallel, submit
 
 
@@ -32,7 +32,7 @@ def let_the_lease_run_out(run: Run) -> None:
 
 def test_a_run_is_graded_with_score_sheet_and_grade(run, simulation):
     simulation(report_for(run))
-    execute_run(run.pk)
+    execute(run)
     assert state_of(run) == Run.State.GRADED
     # 0.5 for the prediction and half of 9.5 for balance, of 10.
     assert run.score == Decimal("0.5250")
@@ -44,7 +44,7 @@ def test_a_run_is_graded_with_score_sheet_and_grade(run, simulation):
 
 def test_provenance_is_kept_apart_from_the_report(run, simulation):
     simulation(report_for(run))
-    execute_run(run.pk)
+    execute(run)
     run.refresh_from_db()
     assert "provenance" not in run.report
     assert run.provenance == ARITHMETIC
@@ -54,7 +54,7 @@ def test_a_score_of_exactly_zero_is_a_grade(run, simulation):
     simulation(report_for(run, within_budget=0))
     run.prediction = None
     run.save()
-    execute_run(run.pk)
+    execute(run)
     assert Grade.objects.get().score == 0
 
 
@@ -66,12 +66,12 @@ def test_progress_is_the_number_of_finished_steps(run, simulation):
 
     seen: list[Run] = []
     simulation(simulate)
-    execute_run(run.pk)
+    execute(run)
     assert (seen[0].steps_done, seen[0].steps_total) == (3, 20)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_deliveries_at_once_make_one_grade(run, simulation):
+def test_two_deliveries_at_once_make_one_grade(run, simulation, worker):
     calls: list[int] = []
 
     def simulate(kwargs, on_beat):
@@ -79,7 +79,7 @@ def test_two_deliveries_at_once_make_one_grade(run, simulation):
         return report_for(run)
 
     simulation(simulate)
-    in_parallel(4, lambda: execute_run(run.pk))
+    in_parallel(4, lambda: execute_next_run(worker))
     assert state_of(run) == Run.State.GRADED
     assert len(calls) == 1
     assert Grade.objects.get().revision == 1
@@ -91,7 +91,7 @@ def test_a_late_worker_whose_lease_was_retaken_loses(run, simulation):
     let_the_lease_run_out(run)
     sweep()
     simulation(report_for(run))
-    execute_run(run.pk)
+    execute(run)
     assert not finish_run(late, report_for(run, max_over_mean_mean=1.0))
     assert state_of(run) == Run.State.GRADED
     assert run.score == Decimal("0.5250")
@@ -114,7 +114,7 @@ def test_a_heartbeat_of_a_cancelled_run_says_stop(run):
 
 def test_a_run_over_its_time_limit_is_terminal_at_once_and_gives_the_attempt_back(run, simulation):
     simulation(runner.JobTimedOut())
-    execute_run(run.pk)
+    execute(run)
     assert state_of(run) == Run.State.TIMED_OUT
     run.task_attempt.refresh_from_db()
     assert run.task_attempt.state == TaskAttempt.State.OPEN
@@ -123,7 +123,7 @@ def test_a_run_over_its_time_limit_is_terminal_at_once_and_gives_the_attempt_bac
 def test_a_crash_is_tried_three_times_and_then_failed_with_a_reason_and_no_grade(run, simulation, messages):
     simulation(runner.JobFailed("crash", "killed by signal 9"))
     for _ in range(3):
-        execute_run(run.pk)
+        execute(run)
     assert state_of(run) == Run.State.FAILED
     assert "killed by signal 9" in run.reason and "3 times" in run.reason
     assert messages == [("labs.run_lab", run.pk)] * 2
@@ -133,10 +133,10 @@ def test_a_crash_is_tried_three_times_and_then_failed_with_a_reason_and_no_grade
 def test_after_our_failure_the_same_attempt_takes_another_run(run, simulation):
     simulation(runner.JobFailed("crash", "killed"))
     for _ in range(3):
-        execute_run(run.pk)
+        execute(run)
     again = submit(run.task_attempt)
     simulation(report_for(again))
-    execute_run(again.pk)
+    execute(again)
     assert state_of(again) == Run.State.GRADED
 
 
@@ -152,7 +152,7 @@ def test_after_our_failure_the_same_attempt_takes_another_run(run, simulation):
 )
 def test_an_unusable_result_fails_the_run_as_our_fault(run, simulation, broken):
     simulation(report_for(run, **broken))
-    execute_run(run.pk)
+    execute(run)
     assert state_of(run) == Run.State.FAILED
     assert run.score is None
     assert not Grade.objects.exists()
@@ -161,7 +161,7 @@ def test_an_unusable_result_fails_the_run_as_our_fault(run, simulation, broken):
 @pytest.mark.parametrize("nothing", [None, {}, [], "report", 3])
 def test_an_empty_result_fails_the_run_as_our_fault(run, simulation, nothing):
     simulation(nothing)
-    execute_run(run.pk)
+    execute(run)
     assert state_of(run) == Run.State.FAILED
 
 
@@ -169,7 +169,7 @@ def test_a_broken_invariant_fails_the_run_and_names_the_event(run, simulation):
     report = report_for(run)
     report["invariants"]["tokens_conserved"] = {"state": "broken", "first_event": "step 3, layer 1"}
     simulation(report)
-    execute_run(run.pk)
+    execute(run)
     assert state_of(run) == Run.State.FAILED
     assert "step 3, layer 1" in run.reason
 
@@ -178,14 +178,14 @@ def test_an_invariant_broken_by_a_setting_is_the_lesson_and_is_graded(run, simul
     report = report_for(run)
     report["invariants"]["tokens_conserved"] = {"state": "broken_by_setting", "first_event": "step 3"}
     simulation(report)
-    execute_run(run.pk)
+    execute(run)
     assert state_of(run) == Run.State.GRADED
 
 
 def test_a_report_above_the_size_limit_is_not_kept(run, simulation, settings):
     settings.RUN_REPORT_LIMIT_BYTES = 1000
     simulation(report_for(run))
-    execute_run(run.pk)
+    execute(run)
     assert state_of(run) == Run.State.FAILED
     assert "at most 1000" in run.reason
 
@@ -198,7 +198,7 @@ def test_practice_is_judged_and_gives_no_grade(task, offering, learner, attempt,
     practice.refresh_from_db()
     run = submit(practice)
     simulation(report_for(run))
-    execute_run(run.pk)
+    execute(run)
     assert state_of(run) == Run.State.GRADED
     assert run.score == Decimal("0.5250")
     assert not Grade.objects.exists()
@@ -207,14 +207,14 @@ def test_practice_is_judged_and_gives_no_grade(task, offering, learner, attempt,
 def test_a_free_run_is_finished_without_a_score(lab, learner, simulation):
     run = submit_run(learner=learner, lab=lab, params={})
     simulation(report_for(run))
-    execute_run(run.pk)
+    execute(run)
     assert state_of(run) == Run.State.GRADED
     assert (run.score, run.sheet) == (None, None)
 
 
 def test_a_worse_second_attempt_keeps_the_better_grade(run, simulation, task, offering, learner):
     simulation(report_for(run))
-    execute_run(run.pk)
+    execute(run)
     second, _ = open_attempt(learner=learner, task=task, offering=offering)
     TaskAttempt.objects.filter(pk=second.pk).update(
         state=TaskAttempt.State.OPEN, instance=run.task_attempt.instance, visible={}
@@ -222,7 +222,7 @@ def test_a_worse_second_attempt_keeps_the_better_grade(run, simulation, task, of
     second.refresh_from_db()
     worse = submit(second, prediction=PREDICTION)
     simulation(report_for(worse, max_over_mean_mean=1.9))
-    execute_run(worse.pk)
+    execute(worse)
     assert state_of(worse) == Run.State.GRADED
     assert Grade.objects.get().score == Decimal("0.5250")
 
@@ -233,7 +233,7 @@ def test_a_worse_second_attempt_keeps_the_better_grade(run, simulation, task, of
 def finished_free_run(lab, learner, simulation, seed: int = 0) -> Run:
     run = submit_run(learner=learner, lab=lab, params={}, seed=seed)
     simulation(report_for(run))
-    execute_run(run.pk)
+    execute(run)
     run.refresh_from_db()
     return run
 
@@ -259,8 +259,8 @@ def test_another_seed_another_engine_or_another_arithmetic_computes_anew(
 def test_a_graded_attempt_never_reuses_a_report(attempt, lab, learner, simulation):
     free = submit_run(learner=learner, lab=lab, params={"eplb": True}, seed=attempt.instance["seed"])
     simulation(report_for(free))
-    execute_run(free.pk)
+    execute(free)
     run = submit(attempt)
-    execute_run(run.pk)
+    execute(run)
     run.refresh_from_db()
     assert (run.state, run.params, run.reused) == (Run.State.GRADED, free.params, False)

@@ -5,14 +5,15 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from labs.execution import execute_run
 from labs.models import Run, TaskAttempt
 from labs.preparation import prepare_attempt
 from labs.services import open_attempt
 from labs.sweeper import sweep
-from tests.labs.conftest import report_for
+from tests.labs.conftest import execute, report_for
 from tests.labs.test_execution import let_the_lease_run_out, state_of
 from tests.labs.test_services import in_parallel, submit
+
+pytestmark = pytest.mark.usefixtures("worker")
 
 
 @pytest.fixture
@@ -41,8 +42,8 @@ def test_a_run_sent_twice_is_executed_once(run, simulation):
         return report_for(run)
 
     simulation(simulate)
-    execute_run(run.pk)
-    execute_run(run.pk)
+    execute(run)
+    execute(run)
     assert calls == [1]
 
 
@@ -115,7 +116,7 @@ def test_two_deliveries_of_a_preparation_draw_one_instance(task, offering, learn
 
 def test_figures_that_were_never_drawn_are_asked_for_at_most_three_times(run, simulation, messages, settings):
     simulation(report_for(run))
-    execute_run(run.pk)
+    execute(run)
     messages.clear()
     settings.SWEEP_RESEND_S = 0
     for _ in range(5):
