@@ -28,7 +28,7 @@ _GRID = {"both": "#80808040", "light": "#DDDDDE", "dark": "#4A4A4A"}
 
 def finish(figure: FigureSpec, spec: dict[str, Any], table: list[dict[str, Any]]) -> Figure:
     """Render a spec. table: the rows that it shows, for readers who want numbers."""
-    whole = {"$schema": SCHEMA, "background": None, "width": "container", "height": 300} | spec
+    whole = {"$schema": SCHEMA, "background": "transparent", "width": "container", "height": 300} | spec
     svg = vl_convert.vegalite_to_svg(_fixed(whole))
     return Figure(
         title=figure.title,

@@ -35,7 +35,7 @@ def _placement_offset() -> Spec:
     return {"field": "placement", "type": "nominal", "scale": {"domain": list(PLACEMENTS)}}
 
 
-def _headline(text: str, below: Any) -> Spec:
+def _headline(text: str | Spec, below: str) -> Spec:
     return {"text": text, "subtitle": below, "subtitleFontSize": 12, "offset": 12}
 
 
@@ -93,13 +93,22 @@ def draw_gpu_tokens(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
     }
     spec = {
         "title": _headline(
-            "One GPU receives more tokens than the others",
-            {"expr": f"'Layer ' + layer + ' of 0 … {layers - 1}; ▼ the straggler, dashed: the mean'"},
+            {
+                "expr": f"'Layer ' + layer + ' of 0 … {layers - 1}: one GPU receives more tokens than the others'"
+            },
+            "▼ the straggler; dashed: the mean, which no placement moves",
         ),
         "params": [slider],
-        "data": {"values": table},
+        # One row a layer: 61 layers of 64 GPUs would be four times as long as single rows.
+        "data": {
+            "values": [
+                {"layer": layer, "gpu": list(range(gpus)), BEFORE: before[layer], AFTER: after[layer]}
+                for layer in range(layers)
+            ]
+        },
         "transform": [
             {"filter": "datum.layer == layer"},
+            {"flatten": ["gpu", BEFORE, AFTER]},
             {"fold": [BEFORE, AFTER], "as": ["placement", "tokens"]},
             {"joinaggregate": [{"op": "max", "field": "tokens", "as": "most"}], "groupby": ["placement"]},
             {"calculate": "datum.tokens == datum.most", "as": "straggler"},

@@ -1,0 +1,72 @@
+import subprocess
+import sys
+
+import pytest
+
+from simworkers import catalog
+
+HEAVY = ("torch", "numpy", "altair", "vl_convert", "django", "celery")
+
+
+def test_reading_the_catalogue_loads_no_heavy_library():
+    program = (
+        "import sys; from simworkers import catalog; "
+        "[catalog.get_job(name).params.model_json_schema() for name in catalog.job_names()]; "
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_simulation_loads_no_django():
+    program = (
+        "import sys; import simworkers.moe.simulate, simworkers.moe.figures, simworkers.moe.balance_task; "
+        "print([name for name in ('django', 'celery', 'labs', 'quiz') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_unknown_lab_is_named_together_with_those_that_exist():
+    with pytest.raises(catalog.UnknownLab) as caught:
+        catalog.get_job("nope")
+    assert isinstance(caught.value, KeyError)
+    assert str(caught.value) == "there is no lab 'nope'; there are: moe-eplb"
+
+
+@pytest.mark.parametrize("name", catalog.job_names())
+def test_every_dotted_name_of_a_job_leads_to_a_function(name):
+    job = catalog.get_job(name)
+    dotted = [job.simulate, job.draw]
+    for task in job.tasks.values():
+        dotted += [task.prepare, task.references]
+    assert all(callable(catalog.resolve(where)) for where in dotted)
+
+
+@pytest.mark.parametrize("name", catalog.job_names())
+def test_tasks_name_parameters_predictions_and_metrics_that_exist(name):
+    job = catalog.get_job(name)
+    for task in job.tasks.values():
+        assert set(task.open_parameters) <= set(job.params.model_fields)
+        assert set(task.prediction_metrics) == set(task.prediction.model_fields)
+        assert set(task.prediction_metrics.values()) <= set(job.metrics.model_fields)
+
+
+def test_the_engine_version_follows_sources_and_data(monkeypatch, tmp_path):
+    for path in catalog._source_files("moe-eplb"):
+        copy = tmp_path / path.relative_to(catalog._ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    before = catalog.engine_version("moe-eplb")
+    monkeypatch.setattr(catalog, "_ROOT", tmp_path)
+    catalog.engine_version.cache_clear()
+    assert catalog.engine_version("moe-eplb") == before
+    for touched in ("corpora/code.txt", "moe/gates.npz", "moe/cost.py", "text.py"):
+        content = (tmp_path / touched).read_bytes()
+        (tmp_path / touched).write_bytes(content + b" ")
+        catalog.engine_version.cache_clear()
+        assert catalog.engine_version("moe-eplb") != before, touched
+        (tmp_path / touched).write_bytes(content)
+    monkeypatch.undo()
+    catalog.engine_version.cache_clear()
+    assert len(before) == 16

@@ -1,0 +1,217 @@
+"""The shell as others call it: JSON alone on stdout, one `field: message` a line on stderr, exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simworkers.__main__ import main
+from simworkers.catalog import Invariant, Report
+
+ROOT = Path(__file__).parents[2]
+TINY = [
+    "--set",
+    "tokens_per_step=128",
+    "--set",
+    "num_layers=1",
+    "--set",
+    "num_steps=1",
+    "--set",
+    "warmup_steps=1",
+]
+CASE = {"name": "a", "num_slots": 6, "num_groups": 1, "num_nodes": 1, "num_gpus": 2, "load": [[4, 1, 1, 2]]}
+
+
+def shell(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "simworkers", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def refused(capsys, *arguments):
+    """Lines on stderr of a call that has to be refused."""
+    assert main(list(arguments)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    return err.strip().splitlines()
+
+
+def write(path, value):
+    path.write_text(value if isinstance(value, str) else json.dumps(value))
+    return str(path)
+
+
+def test_list_names_every_lab_with_its_schema():
+    done = shell("list")
+    (lab,) = json.loads(done.stdout)
+    assert lab["name"] == "moe-eplb"
+    assert lab["params"]["properties"]["num_gpus"]["default"] == 4
+    assert done.returncode == 0
+
+
+def test_run_prints_one_object_and_progress_apart(tmp_path):
+    out = tmp_path / "report.json"
+    done = shell("run", "moe-eplb", *TINY, "--seed", "3", "--out", str(out))
+    report = json.loads(done.stdout)
+    keys = {"lab", "engine_version", "seed", "params", "metrics", "invariants", "provenance"}
+    assert set(report) == keys
+    assert report["seed"] == 3
+    assert report["params"]["num_steps"] == 1
+    assert done.stderr.splitlines()[-1] == "step 2 of 2"
+    assert done.returncode == 0
+    assert json.loads(out.read_text()) == report
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_values_read_as_json_else_as_string_and_override_the_file(tmp_path, capsys):
+    params = write(tmp_path / "p.json", {"num_layers": 3, "skew_domain": "german", "eplb": False})
+    assert (
+        main(
+            [
+                "run",
+                "moe-eplb",
+                "--params",
+                params,
+                *TINY,
+                "--set",
+                "skew_domain=french",
+                "--set",
+                "eplb=true",
+            ]
+        )
+        == 0
+    )
+    used = json.loads(capsys.readouterr().out)["params"]
+    assert (used["num_layers"], used["skew_domain"], used["eplb"]) == (1, "french", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        (["run", "nope"], ["lab: there is no lab 'nope'; there are: moe-eplb"]),
+        (["run", "moe-eplb", "--set", "top_k"], ["set: 'top_k' is not name=value"]),
+        (["run", "moe-eplb", "--set", "nope=1"], ["nope: Extra inputs are not permitted"]),
+        (["run", "moe-eplb", "--seed", "-1"], ["seed: must lie in 0 … 2**63 − 1"]),
+        (["run", "moe-eplb", "--seed", "x"], ["seed: invalid int value: 'x'"]),
+        (
+            ["run", "moe-eplb", "--params", "/no/such"],
+            ["params: cannot read '/no/such': No such file or directory"],
+        ),
+        (["run", "moe-eplb", "--out", "/no/such/file"], ["out: cannot write /no/such/file"]),
+        (["balance", "/no/such"], ["file: cannot read '/no/such': No such file or directory"]),
+        (["run"], ["arguments: the following arguments are required: LAB"]),
+    ],
+)
+def test_wrong_calls_are_refused_in_one_line(capsys, arguments, lines):
+    assert refused(capsys, *arguments) == lines
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_are_none_are_refused(capsys, value):
+    (line,) = refused(capsys, "run", "moe-eplb", "--set", f"hbm_budget_gb={value}")
+    assert line.startswith("hbm_budget_gb: ")
+
+
+def test_every_wrong_field_has_its_own_line(capsys):
+    lines = refused(capsys, "run", "moe-eplb", "--set", "top_k=99", "--set", "num_gpus=3")
+    assert sorted(line.split(":")[0] for line in lines) == ["num_gpus", "top_k"]
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("{", "params: {file} is not JSON"),
+        ("[1]", "params: {file} holds no JSON object"),
+        ('{"hbm_budget_gb": NaN}', "params: {file} is not JSON: NaN is not a JSON number"),
+        ("[" * 200_000, "params: {file} is nested too deeply"),
+    ],
+)
+def test_unreadable_parameter_files_are_refused(tmp_path, capsys, content, line):
+    file = write(tmp_path / "p.json", content)
+    (found,) = refused(capsys, "run", "moe-eplb", "--params", file)
+    assert found.startswith(line.format(file=file))
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path, capsys):
+    (tmp_path / "p.json").write_bytes(b"\xff\xfe\x00")
+    assert refused(capsys, "balance", str(tmp_path / "p.json"))[0].endswith("is not UTF-8 text")
+
+
+def test_a_huge_file_is_refused_without_being_parsed(tmp_path, capsys):
+    with (tmp_path / "big.json").open("wb") as file:
+        file.truncate(33 * 2**20)
+    assert refused(capsys, "balance", str(tmp_path / "big.json"))[0].endswith("is larger than 32 MiB")
+
+
+def test_cuda_is_refused_where_there_is_none(capsys, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert refused(capsys, "run", "moe-eplb", "--device", "cuda") == ["device: no CUDA device here"]
+
+
+def test_a_broken_invariant_exits_1_and_still_prints_the_report(capsys, monkeypatch):
+    report = Report(
+        lab="moe-eplb",
+        engine_version="0",
+        seed=0,
+        params={},
+        metrics={},
+        invariants={"tokens_conserved": Invariant(state="broken", first_event="step 0")},
+        provenance={},
+    )
+    monkeypatch.setattr("simworkers.moe.simulate.simulate", lambda *_, **__: report)
+    assert main(["run", "moe-eplb"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["invariants"]["tokens_conserved"]["state"] == "broken"
+    assert err == "tokens_conserved: step 0\n"
+
+
+def test_balance_ignores_unknown_keys_and_needs_no_reference(tmp_path, capsys):
+    file = write(tmp_path / "c.json", {"about": 1, "cases": [CASE | {"note": "x"}]})
+    assert main(["balance", file]) == 0
+    (case,) = json.loads(capsys.readouterr().out)
+    assert case["name"] == "a"
+    assert sorted(set(case["placement"][0])) == [0, 1, 2, 3]
+    assert case["max_over_mean"] == [1.0]
+
+
+def test_a_layer_without_load_counts_one(tmp_path, capsys):
+    file = write(tmp_path / "c.json", {"cases": [CASE | {"load": [[0, 0, 0, 0], [0, 0, 5, 0]]}]})
+    assert main(["balance", file]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["max_over_mean"] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        ({"num_slots": 3}, "cases.0.num_slots: 3 slots do not fill 2 GPUs evenly"),
+        ({"num_slots": 2}, "cases.0.load: 2 slots cannot hold 4 experts"),
+        ({"num_nodes": 3}, "cases.0.num_nodes: 2 GPUs do not fill 3 nodes evenly"),
+        ({"num_groups": 3}, "cases.0.load: 4 experts do not fill 3 groups evenly"),
+        ({"load": [[1, 2], [1]]}, "cases.0.load: every layer needs the same number of experts, at least one"),
+        ({"load": [[1, -2]]}, "cases.0.load.0.1: Input should be greater than or equal to 0"),
+        ({"load": [["1", 2]]}, "cases.0.load.0.0: Input should be a valid number"),
+        ({"load": []}, "cases.0.load: List should have at least 1 item after validation, not 0"),
+        ({"num_gpus": True}, "cases.0.num_gpus: Input should be a valid integer"),
+    ],
+)
+def test_wrong_cases_are_refused_at_their_field(tmp_path, capsys, changed, line):
+    assert refused(capsys, "balance", write(tmp_path / "c.json", {"cases": [CASE | changed]})) == [line]
+
+
+def test_a_file_without_cases_is_refused(tmp_path, capsys):
+    assert refused(capsys, "balance", write(tmp_path / "c.json", {})) == ["cases: Field required"]
+    assert refused(capsys, "balance", write(tmp_path / "c.json", [1]))[0].startswith("file: ")
+
+
+def test_help_names_the_commands():
+    done = shell("--help")
+    assert done.returncode == 0
+    assert all(command in done.stdout for command in ("list", "run", "balance"))
