@@ -16,6 +16,7 @@ from django.db import transaction
 from django.db.models.functions import Coalesce, Now
 
 from labs import dispatch, rubric, runner
+from labs.criteria import Unmeasured
 from labs.models import Figure, Run, TaskAttempt, Worker
 from labs.scheduling import claim_next, wake_for_waiting
 from quiz.services import record_grade
@@ -55,7 +56,7 @@ def execute_run(run: Run) -> None:
     except runner.JobFailed as exc:
         log.warning("run %s: %s: %s", run.public_id, exc.kind, exc.message)
         retry_or_fail(run, f"The simulation failed ({exc.kind}): {exc.message}")
-    except (Unusable, rubric.Unmeasured) as exc:
+    except (Unusable, Unmeasured) as exc:
         log.error("run %s: %s", run.public_id, exc)
         # The same parameters and seed would give the same report: another try cannot help.
         end_run(run, Run.State.FAILED, f"The result could not be used: {exc}")

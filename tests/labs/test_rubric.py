@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from labs.rubric import Rubric, Unmeasured, compare_prediction, grade, unknown_names
+from labs.criteria import Unmeasured
+from labs.rubric import Rubric, compare_prediction, grade, unknown_names
 from simworkers import catalog
 
 GATE = {
@@ -135,6 +136,80 @@ def test_bands_give_the_share_of_the_first_that_holds():
         "feedback": "Slower than the floor.",
     }
     assert [grade({"itl_ms": ms}, rubric(bands)).earned for ms in (20, 25.0, 31)] == [5, 2, 0]
+
+
+PLACED = {
+    "name": "placed",
+    "title": "Placed",
+    "kind": "piecewise",
+    "metric": "reached",
+    "anchors": [
+        {"metric": "before", "share": "0"},
+        {"metric": "reference", "share": "0.6"},
+        {"metric": "floor", "share": "1"},
+    ],
+    "points": "10",
+    "feedback": "Not yet.",
+}
+
+
+@pytest.mark.parametrize(
+    ("reached", "earned"),
+    [(2.5, "0"), (2.0, "0"), (1.6, "3"), (1.2, "6"), (1.1, "8"), (1.0, "10"), (0.9, "10")],
+)
+def test_a_piecewise_score_is_linear_between_its_anchors(reached, earned):
+    report = values(reached=reached, reference=1.2)
+    assert grade(report, rubric(PLACED)).earned == Decimal(earned)
+
+
+def test_anchors_in_the_wrong_order_cannot_be_judged():
+    with pytest.raises(Unmeasured, match="do not lead"):
+        grade(values(reference=0.9), rubric(PLACED))
+
+
+def test_anchors_whose_shares_do_not_rise_are_refused():
+    with pytest.raises(ValidationError, match="must rise"):
+        rubric(PLACED | {"anchors": list(reversed(PLACED["anchors"]))})
+
+
+GUESSED = {
+    "name": "guessed",
+    "title": "Guessed",
+    "kind": "predicted_within",
+    "field": "ratio",
+    "metric": "reached",
+    "bands": [{"within_factor": 1.1, "share": "1"}, {"within_factor": 1.25, "share": "0.5"}],
+    "points": "4",
+    "feedback": "Off.",
+}
+
+
+@pytest.mark.parametrize(
+    ("ratio", "earned"), [(1.5, 4), (1.65, 4), (1.364, 4), (1.8, 2), (2.0, 0), (0, 0), ("x", 0)]
+)
+def test_a_prediction_task_scores_how_far_off_the_prediction_was(ratio, earned):
+    assert grade(values(), rubric(GUESSED), prediction={"ratio": ratio}).earned == earned
+
+
+def test_a_prediction_task_compares_an_index_exactly():
+    named = {
+        "name": "gpu",
+        "title": "GPU",
+        "kind": "predicted_exactly",
+        "field": "gpu",
+        "metric": "straggler",
+    }
+    named |= {"points": "1", "feedback": "Another one."}
+    for gpu, earned in ((2, 1), (3, 0), (None, 0)):
+        assert grade(values(straggler=2), rubric(named), prediction={"gpu": gpu}).earned == earned
+
+
+def test_a_predicted_field_that_does_not_exist_is_named():
+    job = catalog.get_job("moe-eplb")
+    wrong = GUESSED | {"metric": "max_over_mean_mean"}
+    assert unknown_names(rubric(wrong), job, job.tasks["balance-hbm"]) == [
+        "guessed: the prediction has no field 'ratio'"
+    ]
 
 
 @given(reached=st.floats(0.5, 3), nudge=st.integers(-4, 4))
