@@ -1,4 +1,4 @@
-"""The Celery app of the harness's workers: `celery -A tests.faults.worker worker`. The product's, in three ways changed.
+"""The Celery app of the harness's workers (`celery -A tests.faults.worker worker`): the product's, with three changes.
 
 Its warm server knows a simulation that never ends; figures are drawn for one run in DRAWN_EACH, since drawing takes
 five times as long as the smallest run; and FAULTS_PYTHON_SKEW_S moves Python's clock where libfaketime does not.
