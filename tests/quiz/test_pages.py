@@ -53,6 +53,23 @@ def test_a_taken_name_is_refused_beside_its_field(learner):
     assert 'id="id_username_error"' in reply.content.decode()
 
 
+def test_guessing_a_password_on_the_page_is_slowed_down_and_another_name_is_not(learner):
+    client = Client()
+    statuses = [
+        client.post("/accounts/login/", {"username": "ada", "password": f"guess-{index}"}).status_code
+        for index in range(31)
+    ]
+    assert statuses == [200] * 30 + [429]
+    assert client.post("/accounts/login/", {"username": "grace", "password": "guess"}).status_code == 200
+
+
+def test_accounts_made_on_the_page_and_over_rest_draw_on_one_budget(db, api, monkeypatch):
+    monkeypatch.setattr("quiz.views.accounts.PageSignUpThrottle.rate", "1/hour", raising=False)
+    form = {"username": "grace", "password": "violet-turbine-41"}
+    assert Client().post("/api/v1/learners/", form, content_type="application/json").status_code == 201
+    assert Client().post("/accounts/signup/", form | {"username": "joan"}).status_code == 429
+
+
 def test_a_class_that_one_is_not_in_and_cannot_join_does_not_exist(browser):
     Offering.objects.create(course=make_course("closed"), slug="private", title="Private")
     for page in ("/classes/private/", "/classes/private/read/opening/", "/classes/private/quizzes/check/"):
