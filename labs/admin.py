@@ -38,7 +38,16 @@ class LabAdmin(admin.ModelAdmin):
 class LabTaskForm(ModelForm):
     class Meta:
         model = LabTask
-        fields = ["activity", "lab", "kind", "prompt", "rubric", "attempts_allowed", "published"]
+        fields = [
+            "activity",
+            "lab",
+            "kind",
+            "prompt",
+            "rubric",
+            "staff_points",
+            "attempts_allowed",
+            "published",
+        ]
 
 
 @admin.register(LabTask)

@@ -23,6 +23,7 @@ class TaskFile(BaseModel):
     attempts_allowed: int = Field(3, ge=1, le=100)
     prompt: str
     rubric: dict[str, Any]
+    staff_points: list[str] = []
 
 
 class LabFile(BaseModel):
@@ -76,6 +77,7 @@ def load_task(lab: Lab, content: TaskFile, path: Path) -> LabTask:
         raise InvalidContent(f"{path}: prompt: {prompt} is not there")
     task = LabTask.objects.filter(activity=activity).first() or LabTask(activity=activity)
     task.lab, task.kind, task.rubric = lab, content.kind, content.rubric
+    task.staff_points = content.staff_points
     task.prompt, task.attempts_allowed, task.published = (
         prompt.read_text("utf-8"),
         content.attempts_allowed,

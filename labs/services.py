@@ -81,8 +81,10 @@ def submit_run(
     lab: Lab,
     params: Any,
     prediction: Any = None,
+    artefact: Any = None,
     task_attempt: TaskAttempt | None = None,
     seed: int | None = None,
+    varied_from: Run | None = None,
 ) -> Run:
     """Validate and queue a run. Nothing stays behind where a value is refused.
 
@@ -94,11 +96,13 @@ def submit_run(
             f"At most {settings.RUNS_ACTIVE_PER_LEARNER} runs at a time; wait for one, or cancel it."
         )
     if task_attempt is None:
-        if prediction is not None:
-            raise InvalidInput([("/prediction", "belongs to a task; a free run takes none")])
+        for name, value in (("prediction", prediction), ("artefact", artefact)):
+            if value is not None:
+                raise InvalidInput([(f"/{name}", "belongs to a task; a free run takes none")])
         run = Run(learner=learner, lab=lab, params=check_params(lab.job, params), seed=seed or 0)
+        run.varied_from = varied_from
     else:
-        run = submit_for_attempt(learner, lab, task_attempt, params, prediction, seed)
+        run = submit_for_attempt(learner, lab, task_attempt, params, prediction, artefact, seed)
     run.engine_version = catalog.engine_version(lab.slug)
     run.is_long = lab.job.expected_seconds(lab.job.params.model_validate(run.params)) > settings.RUN_LONG_S
     run.save()
@@ -107,7 +111,13 @@ def submit_run(
 
 
 def submit_for_attempt(
-    learner: Learner, lab: Lab, task_attempt: TaskAttempt, params: Any, prediction: Any, seed: int | None
+    learner: Learner,
+    lab: Lab,
+    task_attempt: TaskAttempt,
+    params: Any,
+    prediction: Any,
+    artefact: Any,
+    seed: int | None,
 ) -> Run:
     """The run of a task's attempt, unsaved; locks its prediction. Inside submit_run's transaction."""
     attempt = TaskAttempt.objects.select_for_update().get(pk=task_attempt.pk)
@@ -118,18 +128,19 @@ def submit_for_attempt(
     refuse_unless_open(attempt)
     assert attempt.instance is not None  # the table's own constraint
     drawn = attempt.instance["params"]
-    chosen, predicted = check_submission(lab.job, attempt.task.task_kind, drawn, params, prediction)
-    if attempt.prediction is not None and attempt.prediction != predicted:
+    checked = check_submission(lab.job, attempt.task.task_kind, drawn, params, prediction, artefact)
+    if attempt.prediction is not None and attempt.prediction != checked.prediction:
         why = "was locked by the first run of this attempt"
         raise Conflict(f"The prediction {why}.", errors=[("/prediction", why)])
-    attempt.prediction = predicted
+    attempt.prediction = checked.prediction
     attempt.save(update_fields=["prediction"])
     return Run(
         learner=learner,
         lab=lab,
         task_attempt=attempt,
-        params=chosen,
-        prediction=predicted,
+        params=checked.params,
+        prediction=checked.prediction,
+        artefact=checked.artefact,
         seed=attempt.instance["seed"],
     )
 

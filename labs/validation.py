@@ -1,6 +1,7 @@
 """A submission checked by the lab's own pydantic models; every fault points at its field."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -36,24 +37,34 @@ def check_params(job: Job, values: Any) -> dict[str, Any]:
     return check(job.params, values, at="/params")
 
 
+@dataclass(frozen=True)
+class Checked:
+    """A submission to a task: all parameters (drawn, chosen, and those that the artefact carries), as JSON."""
+
+    params: dict[str, Any]
+    prediction: dict[str, Any]
+    artefact: dict[str, Any] | None
+
+
 def check_submission(
-    job: Job, kind: TaskKind, drawn: Mapping[str, Any], params: Any, prediction: Any
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parameters and prediction of a task's run. Raises InvalidInput with the faults of both."""
+    job: Job, kind: TaskKind, drawn: Mapping[str, Any], params: Any, prediction: Any, artefact: Any = None
+) -> Checked:
+    """Raises InvalidInput with the faults of all three parts."""
     errors: list[Fault] = []
-    chosen: dict[str, Any] = {}
-    predicted: dict[str, Any] = {}
-    try:
-        chosen = check_task_params(job, kind, drawn, params)
-    except InvalidInput as exc:
-        errors += exc.errors
-    try:
-        predicted = check_prediction(kind, drawn, prediction)
-    except InvalidInput as exc:
-        errors += exc.errors
+
+    def collect(check: Callable[[], dict[str, Any] | None]) -> dict[str, Any]:
+        try:
+            return check() or {}
+        except InvalidInput as exc:
+            errors.extend(exc.errors)
+            return {}
+
+    handed_in = collect(lambda: check_artefact(kind, drawn, artefact))
+    chosen = collect(lambda: check_task_params(job, kind, {**drawn, **handed_in}, params))
+    predicted = collect(lambda: check_prediction(kind, drawn, prediction))
     if errors:
         raise InvalidInput(errors)
-    return chosen, predicted
+    return Checked(chosen, predicted, handed_in or None)
 
 
 def check_task_params(job: Job, kind: TaskKind, drawn: Mapping[str, Any], values: Any) -> dict[str, Any]:
@@ -69,6 +80,17 @@ def check_task_params(job: Job, kind: TaskKind, drawn: Mapping[str, Any], values
     if locked:
         raise InvalidInput(locked)
     return check(job.params, {**drawn, **values}, at="/params")
+
+
+def check_artefact(kind: TaskKind, drawn: Mapping[str, Any], values: Any) -> dict[str, Any] | None:
+    """The artefact; its fields are parameters of the lab that only this task hands in this way."""
+    if kind.artefact is None:
+        if values is not None:
+            raise InvalidInput([("/artefact", "this task asks for none")])
+        return None
+    if values is None:
+        raise InvalidInput([("/artefact", "is what this task asks for")])
+    return check(kind.artefact, values, at="/artefact", context={"params": dict(drawn)})
 
 
 def check_prediction(kind: TaskKind, drawn: Mapping[str, Any], values: Any) -> dict[str, Any]:

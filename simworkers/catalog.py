@@ -38,6 +38,7 @@ class TaskKind:
     references: dotted "module:function", (prepared) → {"naive", "misconception", "expert": Submission}.
     open_parameters: what the learner may set; the instance locks all others.
     prediction_metrics: field of the prediction → name of the report metric that holds the truth.
+    artefact: what is handed in beside parameters, if anything; its fields are parameters of the lab.
     """
 
     name: str
@@ -46,6 +47,7 @@ class TaskKind:
     open_parameters: tuple[str, ...]
     references: str
     prediction_metrics: dict[str, str]
+    artefact: type[BaseModel] | None = None
 
 
 @dataclass(frozen=True)

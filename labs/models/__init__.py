@@ -1,8 +1,9 @@
 """Labs, their graded tasks, drawn instances, and runs."""
 
 from labs.models.attempts import TaskAttempt
+from labs.models.explanations import Explanation
 from labs.models.lab import Lab, LabTask
 from labs.models.runs import Figure, Run
 from labs.models.workers import Worker
 
-__all__ = ["Figure", "Lab", "LabTask", "Run", "TaskAttempt", "Worker"]
+__all__ = ["Explanation", "Figure", "Lab", "LabTask", "Run", "TaskAttempt", "Worker"]

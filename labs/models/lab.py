@@ -41,6 +41,9 @@ class LabTask(models.Model):
     )
     prompt = models.TextField(help_text="What to do; Markdown.")
     rubric = models.JSONField(help_text="Criteria: metric, how it is judged, points, feedback when missed.")
+    staff_points = models.JSONField(
+        default=list, blank=True, help_text="Points of a strong explanation: a JSON list of sentences."
+    )
     attempts_allowed = models.PositiveSmallIntegerField(default=3)
     published = models.BooleanField(default=False)
 
@@ -69,6 +72,11 @@ class LabTask(models.Model):
                 errors["kind"] = f"The lab {self.lab.slug} knows: {known}."
             else:
                 errors |= self.rubric_errors()
+        points = self.staff_points
+        if not isinstance(points, list) or not all(
+            isinstance(point, str) and point.strip() for point in points
+        ):
+            errors["staff_points"] = "Must be a list of sentences."
         if errors:
             raise ValidationError(errors)
 

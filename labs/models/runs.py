@@ -53,6 +53,17 @@ class Run(models.Model):
         TaskAttempt, null=True, blank=True, on_delete=models.PROTECT, related_name="runs"
     )
     params = models.JSONField(help_text="All parameters, validated, defaults and locked ones included.")
+    artefact = models.JSONField(
+        null=True, help_text="What the learner handed in beside parameters, if the task asks."
+    )
+    varied_from = models.ForeignKey(
+        "self",
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="variations",
+        help_text="The run that this one repeats with one cause altered.",
+    )
     seed = models.BigIntegerField()
     prediction = models.JSONField(null=True)
 
@@ -60,6 +71,9 @@ class Run(models.Model):
     lease = models.UUIDField(null=True)
     lease_expires_at = models.DateTimeField(null=True)
     tries = models.PositiveSmallIntegerField(default=0)
+    leases_expired = models.PositiveSmallIntegerField(
+        default=0, help_text="How often its worker fell silent and the run was taken back."
+    )
     steps_done = models.PositiveIntegerField(default=0, help_text="Finished simulation steps.")
     steps_total = models.PositiveIntegerField(null=True)
     reason = models.TextField(blank=True, help_text="Why it failed, timed out or was cancelled.")
@@ -82,6 +96,11 @@ class Run(models.Model):
     provenance = models.JSONField(null=True)
     reused = models.BooleanField(default=False, help_text="The report is that of an equal earlier run.")
     sheet = models.JSONField(null=True, help_text="The criteria as judged.")
+    rubric_hash = models.CharField(
+        max_length=16,
+        blank=True,
+        help_text="Of the rubric by which it was judged last; empty for a free run.",
+    )
     score = models.DecimalField(max_digits=5, decimal_places=4, null=True)
 
     created_at = models.DateTimeField(auto_now_add=True)
@@ -111,6 +130,10 @@ class Run(models.Model):
         indexes = [
             models.Index(fields=["state", "created_at"], name="run_state"),
             models.Index(fields=["learner", "state"], name="run_learner_state"),
+            models.Index(fields=["finished_at"], name="run_finished_at"),
+            models.Index(
+                fields=["leases_expired"], name="run_leases_expired", condition=Q(leases_expired__gt=0)
+            ),
         ]
 
     def __str__(self) -> str:
