@@ -17,7 +17,7 @@ from django.db.models.functions import Coalesce, Now
 
 from labs import dispatch, rubric, runner
 from labs.criteria import Unmeasured
-from labs.models import Figure, Run, TaskAttempt, Worker
+from labs.models import Figure, LabTask, Run, TaskAttempt, Worker
 from labs.scheduling import claim_next, wake_for_waiting
 from quiz.services import record_grade
 from simworkers import catalog
@@ -124,17 +124,17 @@ def arithmetic() -> dict[str, str]:
     return answer
 
 
-def judge(run: Run, report: dict[str, Any]) -> rubric.Sheet | None:
-    """The sheet of a task's run; a free run has none. Raises Unmeasured."""
+def rubric_of(run: Run) -> rubric.Rubric | None:
+    """The rubric of a task's run, as it stands now: it may have been mended while the run computed."""
     if run.task_attempt is None:
         return None
-    criteria = run.task_attempt.task.parsed_rubric()
-    return rubric.grade(report["metrics"], criteria, prediction=run.prediction)
+    return LabTask.objects.get(pk=run.task_attempt.task_id).parsed_rubric()
 
 
 def finish_run(run: Run, report: dict[str, Any], *, reused: bool = False) -> bool:
     """Run, score and grade in one transaction, only if this worker still holds the lease."""
-    sheet = judge(run, report)
+    criteria = rubric_of(run)
+    sheet = rubric.grade(report["metrics"], criteria, prediction=run.prediction) if criteria else None
     score: Decimal | None = sheet.score if sheet else None
     kept = {key: value for key, value in report.items() if key != "provenance"}
     with transaction.atomic():
@@ -146,6 +146,7 @@ def finish_run(run: Run, report: dict[str, Any], *, reused: bool = False) -> boo
             reused=reused,
             sheet=sheet.model_dump(mode="json") if sheet else None,
             score=score,
+            rubric_hash=criteria.fingerprint if criteria else "",
             reason="",
             steps_done=Coalesce("steps_total", "steps_done"),
             lease=None,

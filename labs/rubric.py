@@ -5,6 +5,8 @@ and what a learner who misses it should hear. Measuring and judging are apart: a
 to a stored report without running anything again.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
@@ -40,6 +42,13 @@ class Rubric(BaseModel):
     @property
     def points(self) -> Decimal:
         return sum((criterion.points for criterion in self.criteria), Decimal(0))
+
+    @property
+    def fingerprint(self) -> str:
+        """12 hex digits that name this rubric, so that a run can say by which one it was judged."""
+        # Without defaults: a criterion that learns a new option must not make every older rubric another one.
+        text = json.dumps(self.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 class Judged(BaseModel):

@@ -44,12 +44,21 @@ def reap_expired_runs() -> None:
     for run in Run.objects.lease_expired():
         # The lease in the filter: a worker that renewed it in the meantime keeps its run.
         row = run.held().filter(lease_expires_at__lt=Now())
+        counted = F("leases_expired") + 1
         if run.tries >= settings.RUN_MAX_TRIES:
             reason = f"It was interrupted {run.tries} times."
-            ended = row.update(state=Run.State.FAILED, reason=reason, lease=None, finished_at=Now())
+            ended = row.update(
+                state=Run.State.FAILED, reason=reason, lease=None, finished_at=Now(), leases_expired=counted
+            )
             if ended:
                 log.error("run %s: failed: %s", run.public_id, reason)
-        elif row.update(state=Run.State.QUEUED, lease=None, lease_expires_at=None, sent_at=None):
+        elif row.update(
+            state=Run.State.QUEUED,
+            lease=None,
+            lease_expires_at=None,
+            sent_at=None,
+            leases_expired=counted,
+        ):
             log.warning("run %s: its worker fell silent in try %d; queued again", run.public_id, run.tries)
 
 
