@@ -3,11 +3,14 @@
 from typing import Any
 
 from django.contrib import admin
+from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 
-from labs.models import Figure, Lab, LabTask, Run, TaskAttempt
+from labs.models import Explanation, Figure, Lab, LabTask, Run, TaskAttempt
+from labs.reflection import checked_ticks
+from quiz.errors import InvalidInput
 
 
 class ReadOnly:
@@ -91,3 +94,53 @@ class RunAdmin(ReadOnly, admin.ModelAdmin):
             request.resolver_match is not None and request.resolver_match.url_name == "labs_run_changelist"
         )
         return rows.defer("report", "sheet", "provenance") if listing else rows
+
+
+class ExplanationForm(ModelForm):
+    """Staff's ticks are checked like the learner's."""
+
+    class Meta:
+        model = Explanation
+        fields = ["staff_check", "staff_comment"]
+
+    def clean_staff_check(self) -> list[bool] | None:
+        made = self.cleaned_data["staff_check"]
+        if made is None:
+            return None
+        try:
+            return checked_ticks(made, len(self.instance.points), "/staff_check")
+        except InvalidInput as exc:
+            raise ValidationError([text for _, text in exc.errors]) from exc
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or {}
+        if values.get("staff_check") is not None and not values.get("staff_comment", "").strip():
+            self.add_error("staff_comment", "Say why your ticks override the learner's.")
+        return values
+
+
+@admin.register(Explanation)
+class ExplanationAdmin(admin.ModelAdmin):
+    """Staff read, comment, and override with a reason; the learner's own words stay as they are."""
+
+    form = ExplanationForm
+    list_display = ["run", "learner", "points_made", "written_at", "checked_at", "staff"]
+    list_filter = ["run__lab"]
+    list_select_related = ["run__lab", "run__learner", "staff"]
+    search_fields = ["run__public_id", "run__learner__username", "text"]
+    readonly_fields = ["run", "text", "points", "self_check", "written_at", "checked_at"]
+    fields = [*readonly_fields, "staff_check", "staff_comment"]
+
+    @admin.display(ordering="run__learner__username")
+    def learner(self, explanation: Explanation) -> str:
+        return explanation.run.learner.get_username()
+
+    def save_model(self, request: HttpRequest, obj: Explanation, form: Any, change: bool) -> None:
+        obj.staff_id = request.user.pk
+        super().save_model(request, obj, form, change)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False

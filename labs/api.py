@@ -176,7 +176,7 @@ class TaskAttemptDetail(generics.RetrieveAPIView[TaskAttempt]):
 
 def own_runs(request: Request) -> QuerySet[Run]:
     return Run.objects.for_learner(learner_of(request)).select_related(
-        "lab", "task_attempt__task__activity", "task_attempt__task__lab"
+        "lab", "task_attempt__task__activity", "task_attempt__task__lab", "varied_from"
     )
 
 
@@ -208,6 +208,7 @@ class LabRuns(APIView):
             task_attempt=attempt,
             params=values["params"],
             prediction=values.get("prediction"),
+            artefact=values.get("artefact"),
             seed=values.get("seed"),
         )
         run = own_runs(request).get(pk=run.pk)

@@ -36,3 +36,13 @@ def prediction_schema(kind: TaskKind) -> dict[str, Any]:
         "$id": f"urn:staffloop:schema:v1:{kind.name}:prediction",
         **kind.prediction.model_json_schema(),
     }
+
+
+def artefact_schema(kind: TaskKind) -> dict[str, Any] | None:
+    if kind.artefact is None:
+        return None
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:staffloop:schema:v1:{kind.name}:artefact",
+        **kind.artefact.model_json_schema(),
+    }

@@ -11,7 +11,7 @@ from labs import services
 from labs.models import Figure, Lab, LabTask, Run, TaskAttempt
 from labs.rubric import compare_prediction
 from labs.scheduling import expected_wait_s, queue_position
-from labs.schemas import open_parameter_schema, prediction_schema
+from labs.schemas import artefact_schema, open_parameter_schema, prediction_schema
 from quiz.markdown import render
 from simworkers import catalog
 
@@ -62,6 +62,9 @@ class LabTaskSerializer(serializers.ModelSerializer[LabTask]):
     prompt_html = serializers.SerializerMethodField()
     open_parameters = serializers.SerializerMethodField(help_text="JSON Schema of what the learner may set.")
     prediction = serializers.SerializerMethodField(help_text="JSON Schema of the prediction.")
+    artefact = serializers.SerializerMethodField(
+        help_text="JSON Schema of what is handed in beside parameters; null where nothing is."
+    )
     criteria = serializers.SerializerMethodField()
     attempts_url = serializers.SerializerMethodField()
 
@@ -76,6 +79,7 @@ class LabTaskSerializer(serializers.ModelSerializer[LabTask]):
             "prompt_html",
             "open_parameters",
             "prediction",
+            "artefact",
             "criteria",
             "attempts_allowed",
             "attempts_url",
@@ -97,6 +101,10 @@ class LabTaskSerializer(serializers.ModelSerializer[LabTask]):
     @extend_schema_field(dict[str, Any])
     def get_prediction(self, task: LabTask) -> dict[str, Any]:
         return prediction_schema(task.task_kind)
+
+    @extend_schema_field(dict[str, Any] | None)  # type: ignore[arg-type]
+    def get_artefact(self, task: LabTask) -> dict[str, Any] | None:
+        return artefact_schema(task.task_kind)
 
     @extend_schema_field(CriterionSerializer(many=True))
     def get_criteria(self, task: LabTask) -> Any:
@@ -174,6 +182,9 @@ class SubmitRunSerializer(serializers.Serializer[Any]):
     task_attempt = serializers.UUIDField(required=False, allow_null=True, help_text="None: free exploration.")
     params = serializers.JSONField(default=dict, help_text="By the schema `parameters` of the lab.")
     prediction = serializers.JSONField(required=False, allow_null=True, help_text="By the task's schema.")
+    artefact = serializers.JSONField(
+        required=False, allow_null=True, help_text="Where the task asks for one; by the task's schema."
+    )
     seed = serializers.IntegerField(
         required=False, min_value=0, max_value=2**63 - 1, help_text="Free exploration only; default 0."
     )
@@ -220,6 +231,7 @@ class RunSerializer(serializers.ModelSerializer[Run]):
         help_text="Of a task's run only the open ones, until it is graded."
     )
     seed = serializers.SerializerMethodField(help_text="Of a task's run null, until it is graded.")
+    varied_from = serializers.SerializerMethodField(help_text="Id of the run that this one repeats, altered.")
     metrics = serializers.SerializerMethodField(help_text="By the lab's schema `metrics`; null until graded.")
     invariants = serializers.SerializerMethodField(
         help_text="name → {state, first_event}; null until graded."
@@ -248,7 +260,9 @@ class RunSerializer(serializers.ModelSerializer[Run]):
             "queue",
             "params",
             "seed",
+            "artefact",
             "prediction",
+            "varied_from",
             "score",
             "criteria",
             "prediction_check",
@@ -287,6 +301,9 @@ class RunSerializer(serializers.ModelSerializer[Run]):
         if run.task_attempt is None or run.report is not None:
             return dict(run.params)
         return {name: run.params[name] for name in run.task_attempt.task.task_kind.open_parameters}
+
+    def get_varied_from(self, run: Run) -> str | None:
+        return str(run.varied_from.public_id) if run.varied_from else None
 
     def get_seed(self, run: Run) -> int | None:
         return run.seed if run.task_attempt is None or run.report is not None else None

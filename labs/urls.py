@@ -1,6 +1,6 @@
 from django.urls import path
 
-from labs import api
+from labs import api, reflection_api
 
 urlpatterns = [
     path("labs/", api.LabList.as_view(), name="api-labs"),
@@ -14,6 +14,22 @@ urlpatterns = [
     path("runs/", api.RunList.as_view(), name="api-runs"),
     path("runs/<uuid:public_id>/", api.RunDetail.as_view(), name="api-run"),
     path("runs/<uuid:public_id>/cancellation/", api.RunCancellation.as_view(), name="api-run-cancellation"),
+    path(
+        "runs/<uuid:public_id>/explanation/",
+        reflection_api.RunExplanation.as_view(),
+        name="api-run-explanation",
+    ),
+    path(
+        "runs/<uuid:public_id>/explanation/self-check/",
+        reflection_api.RunSelfCheck.as_view(),
+        name="api-run-self-check",
+    ),
+    path(
+        "runs/<uuid:public_id>/variations/", reflection_api.RunVariations.as_view(), name="api-run-variations"
+    ),
+    path(
+        "runs/<uuid:public_id>/difference/", reflection_api.RunDifference.as_view(), name="api-run-difference"
+    ),
     path("runs/<uuid:public_id>/report/", api.RunReport.as_view(), name="api-run-report"),
     path("runs/<uuid:public_id>/figures/", api.RunFigures.as_view(), name="api-run-figures"),
     path("runs/<uuid:public_id>/figures/<slug:name>/", api.RunFigure.as_view(), name="api-run-figure"),
