@@ -4,6 +4,8 @@ import os
 
 from celery import Celery
 
+import config.logs  # noqa: F401 - connects to Celery's signals
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 app = Celery("staffloop")

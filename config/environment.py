@@ -32,6 +32,15 @@ def positive_int(name: str, default: int) -> int:
     return int(raw)
 
 
+def one_of(name: str, choices: tuple[str, ...], default: str) -> str:
+    """One of a few words, in whichever case."""
+    raw: str = env.str(name, default=default)
+    known = {choice.lower(): choice for choice in choices}
+    if raw.strip().lower() not in known:
+        raise ImproperlyConfigured(f"{name} must be one of {', '.join(choices)}, not {raw!r}")
+    return known[raw.strip().lower()]
+
+
 def name_list(name: str, default: list[str]) -> list[str]:
     """Comma-separated names without blanks."""
     return [item.strip() for item in env.list(name, default=default) if item.strip()]

@@ -10,6 +10,8 @@ import csp.constants
 from django.core.exceptions import ImproperlyConfigured
 
 from config.environment import env, name_list, positive_int, secret_key, strict_bool
+from config.logs import logging_settings
+from simworkers import logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = Path(env.str("STAFFLOOP_VAR", default=str(BASE_DIR / "var"))).resolve()
@@ -38,6 +40,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "config.logs.RequestLogMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -225,16 +228,8 @@ SECURE_SSL_REDIRECT = strict_bool("SECURE_SSL_REDIRECT", False)
 if strict_bool("BEHIND_TLS_PROXY", False):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname:<7} {name}: {message}", "style": "{"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": env.str("LOG_LEVEL", default="INFO")},
-    "loggers": {
-        "django.server": {"level": "WARNING"},
-        "celery": {"level": env.str("LOG_LEVEL", default="INFO")},
-        "kombu": {"level": "WARNING"},
-        "labs": {"level": env.str("LOG_LEVEL", default="INFO")},
-    },
-}
+# Logs ---------------------------------------------------------------------------------------------
+
+LOGGING = logging_settings(
+    log_format=one_of("LOG_FORMAT", logs.FORMATS, "lines"), level=one_of("LOG_LEVEL", logs.LEVELS, "INFO")
+)

@@ -8,6 +8,7 @@ import base64
 import functools
 import json
 import logging
+from contextlib import AbstractContextManager
 from decimal import Decimal
 from typing import Any
 
@@ -20,7 +21,7 @@ from labs.criteria import Unmeasured
 from labs.models import Figure, LabTask, Run, TaskAttempt, Worker
 from labs.scheduling import claim_next, wake_for_waiting
 from quiz.services import record_grade
-from simworkers import catalog
+from simworkers import catalog, logs
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +34,20 @@ def limits() -> runner.Limits:
     return runner.Limits(time_s=settings.RUN_TIME_LIMIT_S, memory_bytes=settings.RUN_MEMORY_LIMIT_BYTES)
 
 
-def execute_next_run(worker: Worker) -> None:
+def execute_next_run(worker: Worker, *, sent_for: int | None = None) -> None:
     """Claim the run whose turn it is and take it to a terminal state. Nothing where there is none."""
     if run := claim_next(worker):
-        execute_run(run)
+        with log_ids(run, sent_for):
+            execute_run(run)
         if run.is_long:
             wake_for_waiting(worker)
+
+
+def log_ids(run: Run, sent_for: int | None) -> AbstractContextManager[None]:
+    """Lines name the run, and the request that asked for it unless its message woke us for another run."""
+    attempt = str(run.task_attempt.public_id) if run.task_attempt else None
+    request = {} if run.pk == sent_for else {"request": None}
+    return logs.bind(run=str(run.public_id), attempt=attempt, **request)
 
 
 def execute_run(run: Run) -> None:

@@ -23,6 +23,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from simworkers import logs
+
 ROOT = Path(__file__).resolve().parent.parent
 START_LIMIT_S = 120.0
 OVERDUE_S = 10.0  # how long after its time limit a call waits for the server to say so
@@ -30,6 +32,7 @@ ANSWER_LIMIT_BYTES = 64 * 2**20
 
 # What a simulation may know of this process's environment: never the database, the broker or a secret.
 PASSED_ON = {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV"}
+PASSED_ON |= {"LOG_FORMAT", "LOG_LEVEL"}
 PASSED_ON_PREFIXES = ("LC_", "PYTHON", "OMP_", "MKL_", "ATEN_", "OPENBLAS_")
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
@@ -206,7 +209,7 @@ def call(
     `on_beat` gets the latest (done, total), or None, about every `beat_s` seconds; False kills the child and
     raises JobStopped, and so does an exception, which passes. Raises JobFailed and JobTimedOut.
     """
-    request = {"entry": entry, "kwargs": kwargs, "limits": asdict(limits)}
+    request = {"entry": entry, "kwargs": kwargs, "limits": asdict(limits), "log_ids": logs.ids()}
     line = json.dumps(request, allow_nan=False).encode() + b"\n"
     warm = server or SERVER
     for _ in range(3):  # a server found dead before it began is replaced; nothing has run yet

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import logging
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,8 @@ from quiz.errors import Closed, Conflict, InvalidInput, TooMany, UsedUp
 from quiz.models import Learner, Offering
 from quiz.services import lock_enrollment
 from simworkers import catalog
+
+log = logging.getLogger(__name__)
 
 SEED_BITS = 63
 
@@ -106,6 +109,7 @@ def submit_run(
     run.engine_version = catalog.engine_version(lab.slug)
     run.is_long = lab.job.expected_seconds(lab.job.params.model_validate(run.params)) > settings.RUN_LONG_S
     run.save()
+    log.info("run %s: queued for %s", run.public_id, lab.slug)
     dispatch.on_commit(partial(dispatch.send_run, run.pk))
     return run
 

@@ -10,6 +10,7 @@ from labs import execution, preparation, runner
 from labs.models import Worker
 from labs.scheduling import register_worker
 from labs.sweeper import Sweeper
+from simworkers import logs
 
 _sweeper = Sweeper()
 # The row of this worker; forked pool processes inherit it.
@@ -20,7 +21,7 @@ _worker: Worker | None = None
 def run_lab(run_id: int) -> None:
     """A run waits. Whose turn it is gets decided now, not when the message was sent."""
     assert _worker is not None
-    execution.execute_next_run(_worker)
+    execution.execute_next_run(_worker, sent_for=run_id)
 
 
 @shared_task(name="labs.prepare_attempt")
@@ -39,6 +40,7 @@ def register(sender: Any, **kwargs: Any) -> None:
     global _worker
     slots = sender.concurrency if isinstance(sender.concurrency, int) else os.cpu_count() or 1
     _worker = register_worker(slots=slots)
+    logs.name_process(worker=str(_worker))
 
 
 @worker_ready.connect

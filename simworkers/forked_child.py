@@ -8,6 +8,7 @@ spare, while under RLIMIT_DATA it needs less than 1 GiB (tried). The limit holds
 import contextlib
 import ctypes
 import json
+import logging
 import os
 import resource
 import signal
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from simworkers.job_entries import Entry, InvalidCall
+
+log = logging.getLogger(__name__)
 
 PROGRESS_INTERVAL_S = 0.1
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
@@ -39,7 +42,7 @@ def serve_call(
     except (BrokenPipeError, ConnectionResetError):
         pass  # the client has gone; so do we
     except BaseException:
-        traceback.print_exc()
+        log.exception("the child broke")
     finally:
         with contextlib.suppress(Exception):
             sys.stderr.flush()
@@ -87,8 +90,11 @@ class Reply:
 def _answer(reply: Reply, entry: Entry, kwargs: dict[str, Any]) -> None:
     """Make the call and send exactly one result or error."""
     reply.send(started={"pid": os.getpid()})
+    log.info("%s begins", entry.__name__)
+    started = time.perf_counter()
     try:
         result = entry(**kwargs, progress=reply.progress)
+        log.info("%s took %.2f s", entry.__name__, time.perf_counter() - started)
     except InvalidCall as error:
         return reply.error("invalid", str(error))
     except ConnectionError:
@@ -97,7 +103,7 @@ def _answer(reply: Reply, entry: Entry, kwargs: dict[str, Any]) -> None:
         if _is_out_of_memory(error):
             traceback.clear_frames(error.__traceback__)  # frees what the run holds
             return reply.error("memory", "the run needs more memory than it may have")
-        traceback.print_exc()
+        log.exception("%s broke", entry.__name__)
         return reply.error("crash", f"{type(error).__name__}: {error}")
     try:
         return reply.send(result=result)

@@ -3,9 +3,9 @@
 `python -m simworkers.forkserver --socket PATH` imports what jobs need, prints `ready` and waits. A client connects
 to the Unix socket and sends one JSON line::
 
-    {"entry": "run_job", "kwargs": {…}, "limits": {"time_s": 60, "memory_bytes": 1073741824}}
+    {"entry": "run_job", "kwargs": {…}, "limits": {"time_s": 60, "memory_bytes": 1073741824}, "log_ids": {…}}
 
-and reads JSON lines: {"started": {"pid"}}, {"progress": [done, total]} …, then one of {"result": …} and
+(`log_ids` may be left out; the child's log lines carry them) and reads JSON lines: {"started": {"pid"}}, {"progress": [done, total]} …, then one of {"result": …} and
 {"error": {"kind", "message"}}. Kinds: "invalid" (the caller's mistake), "memory", "time", "crash" (ours). A line that
 is no JSON was cut off by a kill and means nothing.
 
@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simworkers import catalog, forked_child
+from simworkers import catalog, forked_child, logs
 from simworkers.job_entries import ENTRIES, Entry
 
 REQUEST_LIMIT_BYTES = 8 * 2**20
@@ -163,6 +163,7 @@ class Server:
             self._refuse(call, "crash", f"no process could be made: {error}")
             return
         if call.pid == 0:
+            logs.name_process(**logs.checked_ids(request.get("log_ids")))
             forked_child.serve_call(call.link, entry, kwargs, memory_bytes, server_pid)
         call.deadline = time.monotonic() + time_s
         call.request = b""
@@ -233,6 +234,7 @@ def main() -> None:
     )
     parser.add_argument("--entries", help="a module whose ENTRIES dict may be called too")
     options = parser.parse_args()
+    logs.write_to_stderr(os.environ.get("LOG_FORMAT", ""), os.environ.get("LOG_LEVEL", ""))
     warm_up(job_modules() if options.preload is None else options.preload)
     entries = dict(ENTRIES)
     if options.entries:
