@@ -9,7 +9,7 @@ from pathlib import Path
 import csp.constants
 from django.core.exceptions import ImproperlyConfigured
 
-from config.environment import env, name_list, positive_int, secret_key, strict_bool
+from config.environment import env, name_list, one_of, positive_int, secret_key, strict_bool
 from config.logs import logging_settings
 from simworkers import logs
 
