@@ -58,9 +58,9 @@ class Engine:
             self.library,
             np.concatenate([traffic.positions for traffic in self.traffic]),
             params,
-            lambda: progress(0, self.total_steps),
+            lambda: self._tick(0),
         )
-        self.stack = ExpertStack(params, device)
+        self.stack = ExpertStack(params, device, lambda: self._tick(0))
         self.contiguous = place_contiguously(params.num_layers, params.num_experts, params.num_gpus)
         self.placement, self.tables = self.contiguous, _tables(self.contiguous)
         self.recorded: deque[IntArray] = deque(maxlen=params.window_steps)
@@ -90,7 +90,10 @@ class Engine:
             if measured >= 0:
                 self._count(counts)
             self.progress(step + 1, self.total_steps)
-        self.checks.weights("end", self.stack.slots, self.placement, self.stack.known)
+        last = self.total_steps
+        self.checks.weights(
+            "end", self.stack.slots, self.placement, self.stack.known, lambda: self._tick(last)
+        )
 
     def _step(self, step: int) -> StepCounts:
         params = self.params
@@ -116,7 +119,7 @@ class Engine:
             counts.slots[layer] = sent.counts
             counts.sent[layer] = _pairs(origin[sent.order], sent.slot // (num_slots // gpus), gpus)
             counts.sent_before[layer] = _pairs(origin, flat // (params.num_experts // gpus), gpus)
-            self.progress(step, self.total_steps)
+            self._tick(step)
         return counts
 
     def _count(self, counts: StepCounts) -> None:
@@ -143,31 +146,46 @@ class Engine:
         self.checks.placement(where, placement, params.num_groups, params.num_nodes)
         if self.checks.invariants["experts_placed"].state == "broken":
             return  # the old placement still serves every token
-        outputs = self._probe(step)
+        inputs, outputs = self._probe(step)
         move = plan_move(self.placement, placement)
         self.stack.slots = move_weights(self.stack.slots, move)
         self.placement, self.tables = placement, _tables(placement)
         self.moves.append((measured, move))
-        self.checks.weights(where, self.stack.slots, placement, self.stack.known)
-        self._compare(where, outputs, self._probe(step))
+        self.checks.weights(where, self.stack.slots, placement, self.stack.known, lambda: self._tick(step))
+        _, moved_outputs = self._probe(step, inputs)
+        self._compare(where, outputs, moved_outputs)
 
-    def _probe(self, step: int) -> torch.Tensor:
-        """[T', H] outputs of the step's first tokens under the placement of now; counted nowhere."""
+    def _tick(self, step: int) -> None:
+        """A sign of life inside a step."""
+        self.progress(step, self.total_steps)
+
+    def _probe(
+        self, step: int, inputs: list[torch.Tensor] | None = None
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """(inputs, outputs) of every layer, [T', H] each, for the step's first tokens; counted nowhere.
+
+        Given inputs, every layer starts from its own, so that one layer's rounding does not grow through the next.
+        """
         positions = self.traffic[step].positions[:PROBE_TOKENS]
         rows = self.routes.row[positions]
         hidden = self.stack.embed(self.library.tokens[positions])
+        entered, left = [], []
         for layer in range(self.params.num_layers):
+            hidden = inputs[layer] if inputs is not None else hidden
+            entered.append(hidden)
             sent = dispatch(self.routes.experts[layer][rows], self.tables[layer])
             hidden = self.stack.layer(hidden, self.routes.logits[layer][rows], sent, layer)
-            self.progress(step, self.total_steps)
-        return hidden
+            left.append(hidden)
+            self._tick(step)
+        return entered, left
 
-    def _compare(self, where: str, old: torch.Tensor, new: torch.Tensor) -> None:
-        difference = float((old - new).abs().max() / old.abs().max())
-        self.shuffle_difference = max(self.shuffle_difference, difference)
-        if not difference <= SHUFFLE_TOLERANCE:
-            event = f"{where}: outputs differ by {difference:.1e} of the largest one"
-            self.checks.break_("outputs_equal_across_shuffle", event)
+    def _compare(self, where: str, old: list[torch.Tensor], new: list[torch.Tensor]) -> None:
+        for layer, (before, after) in enumerate(zip(old, new, strict=True)):
+            difference = float((before - after).abs().max() / before.abs().max())
+            self.shuffle_difference = max(self.shuffle_difference, difference)
+            if not difference <= SHUFFLE_TOLERANCE:
+                event = f"{where}: layer {layer} outputs differ by {difference:.1e} of the largest one"
+                self.checks.break_("outputs_equal_across_shuffle", event)
 
 
 def _tables(placement: Placement) -> list[SlotTable]:

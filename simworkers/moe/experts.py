@@ -5,6 +5,7 @@ T tokens, k experts a token, A = T·k token copies, E experts, S slots, L layers
 """
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,10 +39,14 @@ class ExpertSlots:
 
 
 def load_experts(
-    num_layers: int, num_experts: int, checkpoint_seed: int, device: str
+    num_layers: int,
+    num_experts: int,
+    checkpoint_seed: int,
+    device: str,
+    tick: Callable[[], None] = lambda: None,
 ) -> tuple[ExpertSlots, list[list[int]]]:
     """Expert e in slot e, and [L][E] the checksum by which its weights are known ever after."""
-    slots = ExpertSlots([])
+    slots, known = ExpertSlots([]), []
     for layer in range(num_layers):
         words = Stream(checkpoint_seed, "experts", layer).words(num_experts * _WEIGHTS // 8)
         integers = np.frombuffer(words.tobytes(), dtype=np.int8).reshape(num_experts, _WEIGHTS)
@@ -49,7 +54,9 @@ def load_experts(
         slots.weights.append(
             torch.from_numpy(integers.astype(np.float32) / (128 * (HIDDEN / 3) ** 0.5)).to(device)
         )
-    return slots, [slots.checksums(layer) for layer in range(num_layers)]
+        known.append(slots.checksums(layer))
+        tick()
+    return slots, known
 
 
 @dataclass(frozen=True)

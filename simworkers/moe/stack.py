@@ -4,6 +4,8 @@ Routing comes from outside, as integers; hidden states are float32 and decide no
 T tokens, k experts a token, H hidden.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -18,10 +20,10 @@ from simworkers.text import BUCKETS
 class ExpertStack:
     """Weights of one checkpoint. `slots` is replaced by whoever shuffles; `known` [L][E] are checksums of experts."""
 
-    def __init__(self, params: MoeParams, device: str) -> None:
+    def __init__(self, params: MoeParams, device: str, tick: Callable[[], None]) -> None:
         self.device = device
         seed = params.checkpoint_seed
-        self.slots, self.known = load_experts(params.num_layers, params.num_experts, seed, device)
+        self.slots, self.known = load_experts(params.num_layers, params.num_experts, seed, device, tick)
         words = Stream(seed, "hidden").words(BUCKETS * HIDDEN // 8)
         integers = np.frombuffer(words.tobytes(), dtype=np.int8).reshape(BUCKETS, HIDDEN)
         self._table = torch.from_numpy(integers.astype(np.float32) / 64).to(device)
