@@ -2,6 +2,7 @@
 
 import secrets
 from pathlib import Path
+from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from environ import Env
@@ -30,6 +31,35 @@ def positive_int(name: str, default: int) -> int:
     if not raw.strip().isdigit() or int(raw) < 1:
         raise ImproperlyConfigured(f"{name} must be a whole number of at least 1, not {raw!r}")
     return int(raw)
+
+
+UNITS_S = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+
+
+def rate(name: str, default: str) -> tuple[int, int]:
+    """How often something may happen, as (times, seconds): `60/hour`."""
+    raw = env.str(name, default=default)
+    times, _, unit = raw.strip().partition("/")
+    if not times.isdigit() or int(times) < 1 or unit not in UNITS_S:
+        raise ImproperlyConfigured(f"{name} must look like 60/{'|'.join(UNITS_S)}, not {raw!r}")
+    return int(times), UNITS_S[unit]
+
+
+def cache_settings(name: str) -> dict[str, Any]:
+    """A Redis that all processes share, or the memory of this one."""
+    url = env.str(name, default="")
+    if not url:
+        return {
+            "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+            "OPTIONS": {"MAX_ENTRIES": 20_000},
+        }
+    if not url.startswith(("redis://", "rediss://", "unix://")):
+        raise ImproperlyConfigured(f"{name} must name a Redis (redis://…), not {url!r}")
+    return {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": url,
+        "OPTIONS": {"socket_timeout": 1, "socket_connect_timeout": 1},
+    }
 
 
 def one_of(name: str, choices: tuple[str, ...], default: str) -> str:

@@ -9,7 +9,16 @@ from pathlib import Path
 import csp.constants
 from django.core.exceptions import ImproperlyConfigured
 
-from config.environment import env, name_list, one_of, positive_int, secret_key, strict_bool
+from config.environment import (
+    cache_settings,
+    env,
+    name_list,
+    one_of,
+    positive_int,
+    rate,
+    secret_key,
+    strict_bool,
+)
 from config.logs import logging_settings
 from simworkers import logs
 
@@ -44,6 +53,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
+    "config.middleware.ApiHeadersMiddleware",
     "config.middleware.BodyLimitMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.http.ConditionalGetMiddleware",
@@ -149,9 +159,18 @@ STAFFLOOP_OPEN_REGISTRATION = strict_bool("STAFFLOOP_OPEN_REGISTRATION", EMBEDDE
 
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2**20
 
+# Limits of requests are counted in the cache: by each process for itself, or by all in one Redis.
+CACHES = {"default": cache_settings("CACHE_URL")}
+THROTTLE_RATES = {
+    "learner": rate("STAFFLOOP_LEARNER_RATE", "1200/minute"),
+    "submission": rate("STAFFLOOP_SUBMISSION_RATE", "240/minute"),
+    "register": rate("STAFFLOOP_REGISTER_RATE", "60/hour"),
+    "sign_in": rate("STAFFLOOP_SIGN_IN_RATE", "30/minute"),
+}
+
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "knox.auth.TokenAuthentication",
+        "quiz.api.authentication.BearerAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
@@ -162,7 +181,10 @@ REST_FRAMEWORK = {
     "PAGE_SIZE": 50,
     "EXCEPTION_HANDLER": "config.problems.handle",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
-    "DEFAULT_THROTTLE_RATES": {"register": env.str("STAFFLOOP_REGISTER_RATE", default="60/hour")},
+    "DEFAULT_THROTTLE_CLASSES": [
+        "quiz.api.throttling.LearnerThrottle",
+        "quiz.api.throttling.SubmissionThrottle",
+    ],
     "NUM_PROXIES": 0,
     "STRICT_JSON": True,
 }

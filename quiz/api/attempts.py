@@ -90,6 +90,8 @@ class QuizView(APIView):
 
 
 class AttemptsView(APIView):
+    submits = True
+
     @extend_schema(
         operation_id="start_attempt",
         summary="Start an attempt, or go on with the open one",
@@ -160,6 +162,8 @@ class ResponseView(APIView):
 
 
 class SubmissionView(APIView):
+    submits = True
+
     @extend_schema(
         operation_id="submit_attempt",
         summary="Submit, and get the marked result",

@@ -5,18 +5,18 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import authenticate
 from drf_spectacular.utils import extend_schema
-from knox.auth import TokenAuthentication
 from rest_framework import serializers
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.throttling import ScopedRateThrottle, SimpleRateThrottle
 from rest_framework.views import APIView
 
 from quiz import services
 from quiz.api import examples
+from quiz.api.authentication import BearerAuthentication
 from quiz.api.schema import example, problems, request_example
+from quiz.api.throttling import RegistrationThrottle, SignInThrottle
 from quiz.errors import Closed
 from quiz.models import Learner
 
@@ -39,22 +39,10 @@ class TokenSerializer(serializers.Serializer[Any]):
     learner = LearnerSerializer()
 
 
-class SignInThrottle(SimpleRateThrottle):
-    """Guessing one person's password is slow, whoever else signs in from the same address."""
-
-    scope = "sign_in"
-    rate = "30/minute"
-
-    def get_cache_key(self, request: Request, view: APIView) -> str:
-        name = request.data.get("username", "") if isinstance(request.data, dict) else ""
-        return f"sign_in:{self.get_ident(request)}:{str(name)[:150].casefold()!r}"
-
-
 class LearnersView(APIView):
     authentication_classes = []
     permission_classes = [AllowAny]
-    throttle_classes = [ScopedRateThrottle]
-    throttle_scope = "register"
+    throttle_classes = [RegistrationThrottle]
 
     @extend_schema(
         operation_id="register",
@@ -108,7 +96,7 @@ class TokensView(APIView):
 
 
 class CurrentTokenView(APIView):
-    authentication_classes = [TokenAuthentication]
+    authentication_classes = [BearerAuthentication]
 
     @extend_schema(
         operation_id="sign_out",
@@ -125,7 +113,7 @@ class CurrentTokenView(APIView):
 
 class MeView(APIView):
     @extend_schema(
-        operation_id="me",
+        operation_id="read_me",
         summary="Who am I?",
         tags=["people"],
         responses={200: LearnerSerializer, **problems(401)},

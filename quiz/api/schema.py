@@ -1,7 +1,8 @@
-"""What the OpenAPI description says the same way everywhere: problem documents, Markdown fields."""
+"""What the OpenAPI description says the same way everywhere: who asks, problem documents, Markdown fields."""
 
 from typing import Any
 
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.utils import OpenApiExample, OpenApiResponse
 from rest_framework import serializers
 
@@ -57,3 +58,31 @@ def example(name: str, value: Any, *, status: int = 200) -> OpenApiExample:
 
 def request_example(name: str, value: Any) -> OpenApiExample:
     return OpenApiExample(name, value=value, request_only=True)
+
+
+class BearerScheme(OpenApiAuthenticationExtension):
+    target_class = "quiz.api.authentication.BearerAuthentication"
+    name = "Bearer"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
+        return {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "A token from `POST /api/v1/tokens/`.",
+        }
+
+
+class SessionScheme(OpenApiAuthenticationExtension):
+    """What the pages use; a request that writes carries the page's CSRF token too."""
+
+    target_class = "rest_framework.authentication.SessionAuthentication"
+    name = "Session"
+    priority = 1
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
+        return {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": "sessionid",
+            "description": "A page's session; writing needs `X-CSRFToken` as well.",
+        }

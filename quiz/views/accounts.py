@@ -15,42 +15,19 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.safestring import SafeString
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
-from rest_framework.throttling import SimpleRateThrottle
 
 from quiz import services
-from quiz.api.people import SignInThrottle
+from quiz.api.throttling import RegistrationThrottle, SignInThrottle
 from quiz.errors import InvalidInput
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
-
-
-class PageSignInThrottle(SignInThrottle):
-    """The API's limit on guessing one person's password; both doors draw on one budget."""
-
-    def get_cache_key(self, request: Any, view: Any) -> str:
-        name = request.POST.get("username", "")
-        return f"sign_in:{self.get_ident(request)}:{name[:150].casefold()!r}"
-
-
-class PageSignUpThrottle(SimpleRateThrottle):
-    """The API's limit on new accounts from one address; both doors draw on one budget."""
-
-    scope = "register"
-
-    def get_cache_key(self, request: Any, view: Any) -> str:
-        return self.cache_format % {"scope": self.scope, "ident": self.get_ident(request)}
-
-
-def allows(throttle: SimpleRateThrottle, request: Any) -> bool:
-    """DRF's throttles ask nothing of a request that Django's own cannot answer."""
-    return throttle.allow_request(request, None)  # type: ignore[arg-type]
 
 
 class SignInView(LoginView):
     template_name = "accounts/login.html"
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if allows(PageSignInThrottle(), request):
+        if SignInThrottle().allow_request(request, None):
             return super().post(request, *args, **kwargs)
         messages.error(request, "Too many tries with this name. Wait a minute, then sign in.")
         unbound = self.get_form_class()(request)
@@ -90,7 +67,7 @@ def sign_up(request: HttpRequest) -> HttpResponse:
         raise Http404
     target = safe_target(request)
     form = SignUpForm(request.POST or None)
-    if request.method == "POST" and not allows(PageSignUpThrottle(), request):
+    if request.method == "POST" and not RegistrationThrottle().allow_request(request, None):
         messages.error(request, "Too many accounts were made from your network. Try again later.")
         return render(request, "accounts/signup.html", {"form": SignUpForm(), "next": target}, status=429)
     if request.method == "POST" and form.is_valid():

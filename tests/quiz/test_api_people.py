@@ -1,8 +1,6 @@
 import pytest
 from rest_framework.test import APIClient
-from rest_framework.throttling import ScopedRateThrottle
 
-from quiz.api.people import LearnersView
 from quiz.models import Learner
 from tests.quiz.builders import make_learner
 
@@ -57,11 +55,8 @@ def test_a_bad_registration_names_its_fields(anyone, body, expected):
     assert Learner.objects.count() == 1
 
 
-def test_registration_is_throttled_and_says_when_to_come_back(anyone, monkeypatch):
-    class Tight(ScopedRateThrottle):
-        THROTTLE_RATES = {"register": "1/hour"}
-
-    monkeypatch.setattr(LearnersView, "throttle_classes", [Tight])
+def test_registration_is_throttled_and_says_when_to_come_back(anyone, settings):
+    settings.THROTTLE_RATES = {**settings.THROTTLE_RATES, "register": (1, 3600)}
     anyone.post("/api/v1/learners/", ADA, format="json")
     answer = anyone.post("/api/v1/learners/", {**ADA, "username": "bo"}, format="json")
     assert answer.status_code == 429

@@ -63,8 +63,8 @@ def test_guessing_a_password_on_the_page_is_slowed_down_and_another_name_is_not(
     assert client.post("/accounts/login/", {"username": "grace", "password": "guess"}).status_code == 200
 
 
-def test_accounts_made_on_the_page_and_over_rest_draw_on_one_budget(db, api, monkeypatch):
-    monkeypatch.setattr("quiz.views.accounts.PageSignUpThrottle.rate", "1/hour", raising=False)
+def test_accounts_made_on_the_page_and_over_rest_draw_on_one_budget(db, settings):
+    settings.THROTTLE_RATES = {**settings.THROTTLE_RATES, "register": (1, 3600)}
     form = {"username": "grace", "password": "violet-turbine-41"}
     assert Client().post("/api/v1/learners/", form, content_type="application/json").status_code == 201
     assert Client().post("/accounts/signup/", form | {"username": "joan"}).status_code == 429
