@@ -61,6 +61,7 @@ class Channel(filesystem.Channel):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # The last listing of each queue, oldest first: one listing serves a whole backlog, not one message.
         self._listed: dict[str, deque[str]] = {}
+        self._is_refused = False
 
     @property
     def control_folder(self) -> Path:
@@ -100,13 +101,22 @@ class Channel(filesystem.Channel):
         if not listed:
             listed = self._listed[queue] = deque(self._names(queue))
         while listed:
-            payload = self._claim(self._queue_folder(queue) / listed.popleft())
+            try:
+                payload = self._claim(self._queue_folder(queue) / listed.popleft())
+            except OSError as error:
+                listed.clear()
+                self._note_refusal(error)
+                raise Empty from error
             if payload is not None:
+                self._is_refused = False
                 return payload
         raise Empty
 
     def _claim(self, path: Path) -> dict[str, Any] | None:
-        """Return the message, or None if another reader was faster or the file is none."""
+        """Return the message, or None if another reader was faster or the file is none.
+
+        OSError where the file cannot be unlinked, as on a read-only disk: nobody owns the message then, and it stays.
+        """
         try:
             text = path.read_bytes()
             payload = loads(text.decode("utf-8"))
@@ -122,6 +132,12 @@ class Channel(filesystem.Channel):
         except FileNotFoundError:
             return None
         return payload
+
+    def _note_refusal(self, error: OSError) -> None:
+        """Once, until a message is claimed again: the next look is only moments away."""
+        if not self._is_refused:
+            log.error("no message can be taken: %s", error)
+        self._is_refused = True
 
     def _set_aside(self, path: Path, error: Exception) -> None:
         try:

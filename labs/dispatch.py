@@ -3,14 +3,22 @@
 import logging
 from functools import partial
 
+from amqp.exceptions import AMQPError
 from celery import current_app
 from django.db import models, transaction
 from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
 
 from labs.models import Run, TaskAttempt
 
 log = logging.getLogger(__name__)
+
+# kombu translates what may pass by itself; a broker that is full or read-only raises its library's own errors.
+REFUSALS = (OperationalError, OSError, AMQPError, RedisError)
+# Once more and at once: the pooled connection may be from before a restart of the broker.
+RETRY = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
+CONFIRM_TIMEOUT_S = 10
 
 
 def on_commit(send: "partial[None]") -> None:
@@ -21,8 +29,10 @@ def on_commit(send: "partial[None]") -> None:
 def publish(task: str, pk: int) -> bool:
     """Put one message on the broker. False: it was not accepted; the sweeper will try again."""
     try:
-        current_app.send_task(task, args=[pk], retry=False)
-    except (OperationalError, OSError) as exc:
+        current_app.send_task(
+            task, args=[pk], retry=True, retry_policy=RETRY, confirm_timeout=CONFIRM_TIMEOUT_S
+        )
+    except REFUSALS as exc:
         log.warning("the broker took no message %s(%s): %s", task, pk, exc)
         return False
     return True

@@ -1,5 +1,6 @@
 """The embedded broker: publishing and claiming between real processes, and what breaks on disk."""
 
+import errno
 import json
 import multiprocessing
 import socket
@@ -230,6 +231,21 @@ def test_a_full_disk_is_an_error_of_the_channel_and_leaves_no_draft(
     with pytest.raises(ChannelError, match="No space left"):
         channel_of(broker)._put("runs", {"body": ""})
     assert list((tmp_path / "broker" / "writing").iterdir()) == []
+
+
+def test_a_folder_that_became_read_only_keeps_its_messages_and_does_not_end_the_reader(
+    broker: Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    publish(broker, "runs", "kept")
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        assert drain(broker, "runs") == drain(broker, "runs") == []
+    assert caplog.text.count("no message can be taken") == 1  # a look is taken every 80 ms
+    assert drain(broker, "runs") == ["kept"]
 
 
 def test_a_transport_without_its_folder_says_so() -> None:
