@@ -103,6 +103,10 @@ else:
     DATABASES = {"default": env.db("DATABASE_URL")}
     if "sqlite" in str(DATABASES["default"]["ENGINE"]):
         raise ImproperlyConfigured("DATABASE_URL must name PostgreSQL; leave it unset for embedded SQLite")
+    # A connection for each request and task, unless the URL says conn_max_age; one that outlived a restart of the
+    # server is then replaced. A server that does not answer is an error soon, not a hanging worker.
+    DATABASES["default"] |= {"CONN_HEALTH_CHECKS": True}
+    DATABASES["default"].setdefault("OPTIONS", {}).setdefault("connect_timeout", 10)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Celery -------------------------------------------------------------------------------------------
@@ -130,6 +134,7 @@ CELERY_TASK_DEFAULT_QUEUE = "runs"
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker waits for its broker for as long as it takes
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_BROKER_TRANSPORT_OPTIONS = {}
@@ -138,7 +143,14 @@ if BROKER_URL.startswith("filesystem:"):
     CELERY_BROKER_TRANSPORT_OPTIONS = {"folder": str(VAR_DIR / "broker"), "polling_interval": 0.08}
 elif BROKER_URL.startswith("redis"):
     # Must exceed the longest run, or Redis hands out a message that is still being worked on.
-    CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 2 * RUN_TIME_LIMIT_S + 60}
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "visibility_timeout": 2 * RUN_TIME_LIMIT_S + 60,
+        # A server that hangs is an error, not a hanging request; more than the second that workers listen for.
+        "socket_timeout": 10,
+        "socket_connect_timeout": 5,
+    }
+elif BROKER_URL.startswith("amqp"):
+    CELERY_BROKER_TRANSPORT_OPTIONS = {"confirm_publish": True}
 
 # People -------------------------------------------------------------------------------------------
 
