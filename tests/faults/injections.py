@@ -195,7 +195,8 @@ class Injector:
         return self._publish(self.chance.sample(rows, min(20, len(rows))))
 
     def send_everything_again(self) -> None:
-        self._publish(patiently(lambda: list(Run.objects.values_list("pk", flat=True))))
+        with contextlib.suppress(Skipped):
+            self._publish(patiently(lambda: list(Run.objects.values_list("pk", flat=True))))
 
     def _publish(self, rows: list[int]) -> str:
         sent = 0

@@ -33,6 +33,8 @@ SETTINGS = {
     "STAFFLOOP_SWEEP_RESEND_S": "5",
     "STAFFLOOP_RUNS_ACTIVE_PER_LEARNER": "12",
     "STAFFLOOP_REGISTER_RATE": "1000/minute",
+    "STAFFLOOP_LEARNER_RATE": "100000/minute",
+    "STAFFLOOP_SUBMISSION_RATE": "100000/minute",
     "STAFFLOOP_OPEN_REGISTRATION": "1",
     "SECURE_COOKIES": "0",
     "SECRET_KEY": "of the fault harness alone, long enough to be accepted",
