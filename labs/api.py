@@ -29,6 +29,7 @@ from labs.serializers import (
     SubmitRunSerializer,
     TaskAttemptSerializer,
 )
+from quiz.api.idempotency import idempotent
 from quiz.api.schema import problems
 from quiz.models import Learner
 from quiz.services import choose_offering
@@ -101,6 +102,7 @@ class TaskAttempts(generics.ListAPIView[TaskAttempt]):
     """The caller's attempts at a task, and the door to the next."""
 
     serializer_class = TaskAttemptSerializer
+    submits = True
 
     def get_queryset(self) -> QuerySet[TaskAttempt]:
         if getattr(self, "swagger_fake_view", False):
@@ -124,6 +126,7 @@ class TaskAttempts(generics.ListAPIView[TaskAttempt]):
         },
         examples=examples.OPEN_ATTEMPT,
     )
+    @idempotent
     def post(self, request: Request, slug: str) -> Response:
         task = get_object_or_404(published_tasks(), activity__slug=slug)
         body = OpenAttemptSerializer(data=request.data)
@@ -183,6 +186,8 @@ def own_runs(request: Request) -> QuerySet[Run]:
 class LabRuns(APIView):
     """Where runs of a lab are submitted."""
 
+    submits = True
+
     @extend_schema(
         tags=["runs"],
         summary="Submit a run",
@@ -194,6 +199,7 @@ class LabRuns(APIView):
         },
         examples=examples.SUBMIT_RUN,
     )
+    @idempotent
     def post(self, request: Request, slug: str) -> Response:
         lab = get_object_or_404(Lab, slug=slug)
         body = SubmitRunSerializer(data=request.data)

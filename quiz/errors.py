@@ -13,6 +13,7 @@ class Refusal(Exception):
     status = 409
     slug = "conflict"
     title = "The request conflicts with the present state"
+    retry_after_s: int | None = None
 
     def __init__(self, detail: str, *, errors: Iterable[tuple[str, str]] = ()) -> None:
         super().__init__(detail)
@@ -67,3 +68,28 @@ class TooMany(Refusal):
     status = 429
     slug = "too-many-active"
     title = "Too many at once"
+    retry_after_s = 2
+
+
+class BadHeader(Refusal):
+    """A header that cannot be accepted; the detail names it."""
+
+    status = 400
+    slug = "invalid-header"
+    title = "A header was not accepted"
+
+
+class KeyReused(Refusal):
+    """An Idempotency-Key that came with another body before."""
+
+    status = 422
+    slug = "idempotency-key-reused"
+    title = "This key belongs to another request"
+
+
+class KeyInUse(Refusal):
+    """The first request with this Idempotency-Key has not been answered yet."""
+
+    slug = "idempotency-key-in-use"
+    title = "The first request is still under way"
+    retry_after_s = 1

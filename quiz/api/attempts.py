@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 from quiz import services
 from quiz.api import examples
 from quiz.api.disclosure import AnswerSerializer, AttemptSerializer, attempt_document, attempts_of
+from quiz.api.idempotency import idempotent
 from quiz.api.schema import example, problems, request_example
 from quiz.models import Attempt, Learner, Quiz
 
@@ -107,6 +108,7 @@ class AttemptsView(APIView):
             example("Started", examples.OPEN_ATTEMPT, status=201),
         ],
     )
+    @idempotent
     def post(self, request: Request, slug: str) -> Response:
         """Only one attempt is open at a time, so that starting twice uses one."""
         assert isinstance(request.user, Learner)
@@ -172,6 +174,7 @@ class SubmissionView(APIView):
         responses={200: AttemptSerializer, **problems(401, 404)},
         examples=[example("Marked", examples.SUBMITTED_ATTEMPT)],
     )
+    @idempotent
     def post(self, request: Request, public_id: str) -> Response:
         """Questions without an answer earn nothing. Submitting again returns the same result."""
         assert isinstance(request.user, Learner)

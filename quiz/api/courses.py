@@ -12,6 +12,7 @@ from rest_framework.views import APIView
 
 from quiz import services
 from quiz.api import examples
+from quiz.api.idempotency import idempotent
 from quiz.api.schema import MarkdownField, example, problems
 from quiz.models import Activity, Course, Enrollment, Learner, Offering, Section
 
@@ -168,6 +169,8 @@ class OfferingView(APIView):
 
 
 class EnrollmentsView(APIView):
+    submits = True
+
     @extend_schema(
         operation_id="enroll",
         summary="Join a class that lets people in by themselves",
@@ -180,6 +183,7 @@ class EnrollmentsView(APIView):
         },
         examples=[example("Joined", examples.ENROLLMENT, status=201)],
     )
+    @idempotent
     def post(self, request: Request, slug: str) -> Response:
         assert isinstance(request.user, Learner)
         offering = get_object_or_404(services.visible_offerings(learner=request.user), slug=slug)

@@ -2,6 +2,7 @@
 
 from quiz.services.attempts import save_response, served_versions, start_attempt, submit_attempt
 from quiz.services.grades import ActivityProgress, Progress, progress_of, record_grade, set_manual_grade
+from quiz.services.idempotency import claim_key, forget_old_answers, keep_answer, release_key
 from quiz.services.people import (
     choose_offering,
     enroll,
@@ -17,14 +18,18 @@ __all__ = [
     "ActivityProgress",
     "Progress",
     "choose_offering",
+    "claim_key",
     "enroll",
     "enroll_oneself",
+    "forget_old_answers",
     "issue_token",
+    "keep_answer",
     "lock_enrollment",
     "progress_of",
     "publish_question",
     "record_grade",
     "register_learner",
+    "release_key",
     "save_response",
     "served_versions",
     "set_manual_grade",
