@@ -7,8 +7,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 Domain = Literal["chat", "code", "mathematics", "german", "spanish", "french"]
 DOMAINS: tuple[Domain, ...] = ("chat", "code", "mathematics", "german", "spanish", "french")
 
-# Largest run: 48 million routed token copies stay under 120 s on one core (docs/labs/moe-eplb.md).
+# What one core computes in well under 120 s (docs/labs/moe-eplb.md has the measurements). Work is counted in µs of
+# a common core: one for a token copy, and what a slot costs in every step and in every rebalance.
 MAX_ROUTED_COPIES = 48_000_000
+MAX_WORK_US = 72_000_000
+SLOT_STEP_US = 22
+SLOT_REBALANCE_US = 68
 
 
 def _form(group: str, unit: str) -> dict[str, Any]:
@@ -253,6 +257,34 @@ class MoeParams(BaseModel):
                 f"at most {MAX_ROUTED_COPIES:,}"
             )
         return steps
+
+    @field_validator("interval_steps")
+    @classmethod
+    def _work_is_bounded(cls, interval: int, info: ValidationInfo) -> int:
+        known = info.data
+        names = (
+            "tokens_per_step",
+            "top_k",
+            "num_layers",
+            "warmup_steps",
+            "num_steps",
+            "num_experts",
+            "num_gpus",
+        )
+        if any(name not in known for name in (*names, "eplb", "redundant_slots_per_gpu")):
+            return interval
+        copies = known["tokens_per_step"] * known["top_k"]
+        slots = known["num_experts"] + known["redundant_slots_per_gpu"] * known["num_gpus"] * known["eplb"]
+        steps = known["warmup_steps"] + known["num_steps"]
+        rebalances = -(-known["num_steps"] // interval) * known["eplb"]
+        in_steps = steps * (copies + SLOT_STEP_US * min(slots, copies))
+        work = known["num_layers"] * (in_steps + SLOT_REBALANCE_US * rebalances * slots)
+        if work > MAX_WORK_US:
+            raise ValueError(
+                f"this run would take about {work // 1_000_000:,} s of one core, at most {MAX_WORK_US // 1_000_000}: "
+                "use fewer num_layers, num_steps or slots, or a longer interval_steps"
+            )
+        return interval
 
     @field_validator("eplb_policy")
     @classmethod

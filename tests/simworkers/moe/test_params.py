@@ -35,6 +35,11 @@ def test_every_metric_has_a_unit_and_a_description():
         ),
         ({f"{domain}_weight": 0 for domain in DOMAINS}, "skew_percent", "every domain weight is 0"),
         ({"tokens_per_step": 65536, "top_k": 8, "num_layers": 61}, "num_steps", "at most 48,000,000"),
+        (
+            {"num_experts": 256, "num_layers": 61, "num_steps": 256, "tokens_per_step": 256},
+            "interval_steps",
+            "s of one core, at most 72: use fewer num_layers",
+        ),
     ],
 )
 def test_a_wrong_value_is_refused_at_its_field(values, field, part):
