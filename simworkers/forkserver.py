@@ -6,8 +6,8 @@ to the Unix socket and sends one JSON line::
     {"entry": "run_job", "kwargs": {…}, "limits": {"time_s": 60, "memory_bytes": 1073741824}, "log_ids": {…}}
 
 (`log_ids` may be left out; the child's log lines carry them) and reads JSON lines: {"started": {"pid"}},
-{"progress": [done, total]} …, then one of {"result": …} and {"error": {"kind", "message"}}. Kinds: "invalid" (the caller's mistake), "memory", "time", "crash" (ours). A line that
-is no JSON was cut off by a kill and means nothing.
+{"progress": [done, total]} …, then one of {"result": …} and {"error": {"kind", "message"}}. Kinds: "invalid" (the
+caller's mistake), "memory", "time", "crash" (ours). A line that is no JSON was cut off by a kill and means nothing.
 
 Three leashes, so that nobody outlives who asked for it. The connection: closed by the client, it kills the child's
 process group. The server's stdin: at its end the server kills all children and exits. And the kernel (Linux): it kills

@@ -1,7 +1,14 @@
 """The verbs of the course: they cross rows, hold the rules, and raise quiz.errors. Keyword-only."""
 
 from quiz.services.attempts import save_response, served_versions, start_attempt, submit_attempt
-from quiz.services.grades import ActivityProgress, Progress, progress_of, record_grade, set_manual_grade
+from quiz.services.grades import (
+    ActivityProgress,
+    Progress,
+    correct_grade,
+    progress_of,
+    record_grade,
+    set_manual_grade,
+)
 from quiz.services.idempotency import claim_key, forget_old_answers, keep_answer, release_key
 from quiz.services.people import (
     choose_offering,
@@ -18,6 +25,7 @@ __all__ = [
     "ActivityProgress",
     "Progress",
     "choose_offering",
+    "correct_grade",
     "claim_key",
     "enroll",
     "enroll_oneself",

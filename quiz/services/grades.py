@@ -66,6 +66,30 @@ def set_manual_grade(
     return grade
 
 
+@transaction.atomic
+def correct_grade(
+    *, learner_id: int, offering_id: int, activity_id: int, score: Decimal, source: str, reason: str = ""
+) -> bool:
+    """What the results are worth under a mended rubric or key, also where that is less. Whether it changed.
+
+    A grade that staff set by hand stays, and an equal one keeps its revision, so correcting twice changes nothing.
+    """
+    exact = marking.exact_score(score)
+    grade, created = Grade.objects.select_for_update().get_or_create(
+        learner_id=learner_id,
+        offering_id=offering_id,
+        activity_id=activity_id,
+        defaults={"score": exact},
+    )
+    if created:
+        note_change(grade, old_score=None, source=source, reason=reason)
+        return True
+    if grade.manual or grade.score == exact:
+        return False
+    change_grade(grade, score=exact, source=source, reason=reason)
+    return True
+
+
 def change_grade(
     grade: Grade, *, score: Decimal, source: str, reason: str, by: Learner | None = None
 ) -> None:
