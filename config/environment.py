@@ -76,6 +76,14 @@ def name_list(name: str, default: list[str]) -> list[str]:
     return [item.strip() for item in env.list(name, default=default) if item.strip()]
 
 
+def optional_token(name: str) -> str:
+    """A secret that opens something, or "" for none. A short one would be guessed."""
+    token: str = env.str(name, default="")
+    if token and (len(token) < 16 or not token.isascii() or any(mark.isspace() for mark in token)):
+        raise ImproperlyConfigured(f"{name} must have at least 16 characters, ASCII without blanks")
+    return token
+
+
 def secret_key(*, embedded: bool, var_dir: Path) -> str:
     """`SECRET_KEY`, required beside a database server; the embedded default makes one and keeps it in var/."""
     key: str = env.str("SECRET_KEY", default="")

@@ -14,6 +14,7 @@ from config.environment import (
     env,
     name_list,
     one_of,
+    optional_token,
     positive_int,
     rate,
     secret_key,
@@ -49,7 +50,9 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "config.health.ProbeMiddleware",
     "config.logs.RequestLogMiddleware",
+    "config.metrics.RequestMetricsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -259,8 +262,14 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SECURE = strict_bool("SECURE_COOKIES", not EMBEDDED)
 CSRF_COOKIE_SECURE = SESSION_COOKIE_SECURE
 SECURE_SSL_REDIRECT = strict_bool("SECURE_SSL_REDIRECT", False)
-if strict_bool("BEHIND_TLS_PROXY", False):
+BEHIND_TLS_PROXY = strict_bool("BEHIND_TLS_PROXY", False)
+if BEHIND_TLS_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+# Watching -----------------------------------------------------------------------------------------
+
+# Beside this machine itself, who sends it as a Bearer token may read /metrics.
+METRICS_TOKEN = optional_token("STAFFLOOP_METRICS_TOKEN")
 
 # Logs ---------------------------------------------------------------------------------------------
 
