@@ -72,9 +72,7 @@ def handle(exc: Exception, context: dict[str, Any]) -> Response | None:
     if isinstance(exc, Refusal):
         rows = [{"pointer": f"#{pointer}", "detail": text} for pointer, text in exc.errors]
         document = body(exc.status, exc.slug, exc.detail, title=exc.title, errors=rows)
-        if exc.retry_after_s is not None:
-            headers["Retry-After"] = str(exc.retry_after_s)
-        return answer(document, headers)
+        return answer(document, dict(exc.headers))
     if isinstance(exc, Http404):
         exc = exceptions.NotFound()
     elif isinstance(exc, PermissionDenied):

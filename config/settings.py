@@ -227,6 +227,15 @@ SPECTACULAR_SETTINGS = {
     },
 }
 
+# Streams of a run's progress; each waiting learner costs a coroutine and an idle thread of this process.
+STREAM_TICKET_S = 60
+STREAM_POLL_S = 0.5
+STREAM_HEARTBEAT_S = 15.0
+STREAM_FIGURES_S = 60.0
+STREAM_MAX_S = positive_int("STAFFLOOP_STREAM_MAX_S", 900)
+STREAMS_PER_PROCESS = positive_int("STAFFLOOP_STREAMS_PER_PROCESS", 1000)
+STREAMS_PER_LEARNER = positive_int("STAFFLOOP_STREAMS_PER_LEARNER", 20)
+
 # Pages --------------------------------------------------------------------------------------------
 
 LANGUAGE_CODE = "en-gb"

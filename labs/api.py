@@ -10,13 +10,14 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import generics, status
 from rest_framework.exceptions import NotFound
-from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from labs import examples, services
 from labs.models import Figure, Lab, LabTask, Run, TaskAttempt
+from labs.renderers import CsvRenderer, PngRenderer, SchemaRenderer, SvgRenderer, VegaLiteRenderer
 from labs.schemas import lab_schema
 from labs.serializers import (
     HEAVY,
@@ -35,11 +36,6 @@ from quiz.models import Learner
 from quiz.services import choose_offering
 
 POLL_S = "1"
-
-
-class SchemaRenderer(JSONRenderer):
-    media_type = "application/schema+json"
-    format = "schema"
 
 
 @extend_schema(tags=["labs"], summary="All labs")
@@ -297,34 +293,6 @@ class RunFigures(generics.ListAPIView[Figure]):
     @extend_schema(tags=["figures"], summary="The figures of a run")
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return super().get(request, *args, **kwargs)
-
-
-class VegaLiteRenderer(JSONRenderer):
-    media_type = "application/vnd.vegalite+json"
-    format = "json"
-
-
-class RawRenderer(BaseRenderer):
-    charset: str | None = None
-
-    def render(self, data: Any, accepted_media_type: Any = None, renderer_context: Any = None) -> Any:
-        if isinstance(data, (bytes, str)):
-            return data
-        # An error met while a picture was asked for is still a problem document.
-        return JSONRenderer().render(data)
-
-
-class SvgRenderer(RawRenderer):
-    media_type, format, charset = "image/svg+xml", "svg", "utf-8"
-
-
-class PngRenderer(RawRenderer):
-    media_type, format = "image/png", "png"
-    render_style = "binary"
-
-
-class CsvRenderer(RawRenderer):
-    media_type, format, charset = "text/csv", "csv", "utf-8"
 
 
 class RunFigure(APIView):

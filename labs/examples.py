@@ -37,3 +37,29 @@ RUN = [
         },
     )
 ]
+
+STREAM_TICKET = [
+    OpenApiExample(
+        "A ticket",
+        response_only=True,
+        status_codes=["201"],
+        value={
+            "ticket": "q3J0bW9…",
+            "expires_at": "2026-03-02T09:31:00Z",
+            "events_url": "https://lms.example/api/v1/runs/0d9a4c1e-6a53-4a0e-9a77-1f1f3c6b2a10/events/?ticket=q3J0bW9…",
+        },
+    )
+]
+
+EVENTS = [
+    OpenApiExample(
+        "A run under way",
+        response_only=True,
+        status_codes=["200"],
+        media_type="text/event-stream",
+        value="retry: 2000\n\n"
+        'id: 0.0\nevent: state\ndata: {"state": "queued", "try": 0, "reason": ""}\n\n'
+        'id: 1.0\nevent: state\ndata: {"state": "running", "try": 1, "reason": ""}\n\n'
+        'id: 1.8\nevent: progress\ndata: {"done": 7, "total": 24}\n\n',
+    )
+]

@@ -1,6 +1,7 @@
 from django.urls import path
 
 from labs import api, reflection_api
+from labs.streaming.api import RunEvents, StreamTickets
 
 urlpatterns = [
     path("labs/", api.LabList.as_view(), name="api-labs"),
@@ -30,6 +31,8 @@ urlpatterns = [
     path(
         "runs/<uuid:public_id>/difference/", reflection_api.RunDifference.as_view(), name="api-run-difference"
     ),
+    path("runs/<uuid:public_id>/stream-tickets/", StreamTickets.as_view(), name="api-stream-tickets"),
+    path("runs/<uuid:public_id>/events/", RunEvents.as_view(), name="api-run-events"),
     path("runs/<uuid:public_id>/report/", api.RunReport.as_view(), name="api-run-report"),
     path("runs/<uuid:public_id>/figures/", api.RunFigures.as_view(), name="api-run-figures"),
     path("runs/<uuid:public_id>/figures/<slug:name>/", api.RunFigure.as_view(), name="api-run-figure"),

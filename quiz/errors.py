@@ -1,7 +1,7 @@
 """Refusals that reach the caller as problem documents. Plain exceptions: services raise them, and
 config/problems.py, named in the settings, turns them into responses."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class Refusal(Exception):
@@ -13,7 +13,7 @@ class Refusal(Exception):
     status = 409
     slug = "conflict"
     title = "The request conflicts with the present state"
-    retry_after_s: int | None = None
+    headers: Mapping[str, str] = {}
 
     def __init__(self, detail: str, *, errors: Iterable[tuple[str, str]] = ()) -> None:
         super().__init__(detail)
@@ -68,7 +68,7 @@ class TooMany(Refusal):
     status = 429
     slug = "too-many-active"
     title = "Too many at once"
-    retry_after_s = 2
+    headers = {"Retry-After": "2"}
 
 
 class BadHeader(Refusal):
@@ -92,4 +92,4 @@ class KeyInUse(Refusal):
 
     slug = "idempotency-key-in-use"
     title = "The first request is still under way"
-    retry_after_s = 1
+    headers = {"Retry-After": "1"}

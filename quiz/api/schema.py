@@ -40,7 +40,13 @@ MEANINGS = {
     403: "The rules do not allow it now: closed, used up, not enrolled.",
     404: "There is no such thing, or it is somebody else's.",
     409: "The state is no longer the one you saw.",
+    406: "None of the media types in Accept is offered here.",
+    413: "The body is longer than is read.",
+    415: "The body is of a media type that is not read here.",
+    422: "The Idempotency-Key came with another body before.",
     429: "Too many requests; Retry-After says when to come back.",
+    501: "This server process cannot do it; the detail says what to do instead.",
+    503: "Not now; Retry-After says when to come back.",
 }
 
 
