@@ -47,6 +47,7 @@ class ProbeMiddleware(MiddlewareMixin):
         response = probe(request)
         if response is not None:
             response["Cache-Control"] = "no-store"
+            response._has_been_logged = True  # Django would add an error a probe; /readyz says it better
         return response
 
 
@@ -58,6 +59,9 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> HttpResponse:
     """200 where runs can be taken, stored, sent and computed; else 503 and what is wrong."""
     checks = {name: outcome(check) for name, check in CHECKS.items()}
+    for name, check in checks.items():
+        if not check["ok"]:
+            log.warning("readyz: %s: %s", name, check["problem"])
     ready = all(check["ok"] for check in checks.values())
     document = {"status": "ready" if ready else "not ready", "checks": checks}
     return JsonResponse(document, status=200 if ready else 503)
