@@ -164,7 +164,7 @@ MOE_EPLB = Job(
         FigureSpec(
             "imbalance",
             "Imbalance over the steps",
-            "Tokens of the busiest GPU ÷ mean, averaged over layers. The grey rule is the sampling floor, "
+            "Tokens of the busiest GPU ÷ mean, averaged over layers. The dotted rule is the sampling floor, "
             "what chance "
             "alone leaves; triangles mark rebalances.",
         ),
