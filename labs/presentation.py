@@ -37,7 +37,8 @@ def figure_text(value: Any, unit: str = "") -> str:
 def labelled(name: str, value: Any, unit: str = "") -> tuple[str, str]:
     """(label, text) of a named value; a unit that the label names already is not said twice."""
     words = label(name)
-    return words, figure_text(value, "" if unit in words.split() and unit != "bytes" else unit)
+    said = unit != "bytes" and unit.casefold() in words.casefold().split()
+    return words, figure_text(value, "" if said else unit)
 
 
 def bytes_text(value: float) -> str:

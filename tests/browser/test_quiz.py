@@ -68,6 +68,18 @@ def test_an_answer_is_sent_again_after_the_network_failed(page: Page) -> None:
     expect(page.get_by_text("All answers saved")).to_be_visible(timeout=10_000)
 
 
+def test_an_answer_given_before_the_module_has_loaded_is_saved_too(page: Page) -> None:
+    waiting = []
+    page.route("**/quiz.*.js", lambda route: waiting.append(route))
+    page.goto("/classes/open/")
+    page.get_by_role("link", name="five questions").click()
+    page.get_by_role("button", name="Start attempt").click(no_wait_after=True)
+    page.locator("[name=choice-2]").first.check()
+    page.wait_for_timeout(100)
+    waiting[0].continue_()
+    saved(page)
+
+
 def test_submitting_with_gaps_asks_first_and_going_back_leads_to_the_gap(page: Page) -> None:
     start(page)
     for position in (1, 2, 4, 5):

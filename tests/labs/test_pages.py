@@ -312,6 +312,7 @@ def test_numbers_are_never_written_as_exponents(value, text):
 
 def test_a_unit_that_the_label_names_is_not_said_twice():
     assert labelled("num_experts", 8, "experts") == ("Number of experts", "8")
+    assert labelled("tokens_per_step", 8192, "tokens") == ("Tokens per step", "8,192")
     assert labelled("expert_bytes", 44040192, "bytes") == ("Expert bytes", "44.04 MB")
 
 

@@ -20,6 +20,12 @@ class Question {
     return input instanceof HTMLInputElement ? input.value : "";
   }
 
+  /** Whether an input was changed since the page came, be it before this module ran. */
+  get touched() {
+    const changed = (/** @type {any} */ input) => input.checked !== input.defaultChecked;
+    return [...this.field.querySelectorAll("input[type=radio]")].some(changed);
+  }
+
   get answered() {
     return this.checked("choice") !== "";
   }
@@ -71,13 +77,18 @@ class StaffloopQuiz extends HTMLElement {
     this.form.addEventListener("submit", (event) => this.submitting(event));
     this.querySelector("[data-go-back]")?.addEventListener("click", () => this.goBack());
     this.count();
+    for (const question of this.questions) if (question.touched) this.keep(question);
   }
 
   /** @param {Event} event */
   changed(event) {
     const field = /** @type {HTMLElement} */ (event.target).closest("fieldset[data-position]");
-    const question = this.questions.find((one) => one.field === field);
-    if (!question) return;
+    const question = this.questions?.find((one) => one.field === field);
+    if (question) this.keep(question);
+  }
+
+  /** @param {Question} question */
+  keep(question) {
     question.dirty = true;
     question.sequence += 1;
     question.complain("");
@@ -102,8 +113,8 @@ class StaffloopQuiz extends HTMLElement {
    */
   async save(question) {
     let failures = 0;
+    if (question.dirty) this.say("[data-saved]", "Saving …");
     while (question.dirty) {
-      this.say("[data-saved]", failures ? "The server cannot be reached; trying again …" : "Saving …");
       try {
         const stored = await send("PUT", `${this.url}responses/${question.position}/`, question.body());
         question.acknowledge(stored.sequence);
@@ -116,6 +127,7 @@ class StaffloopQuiz extends HTMLElement {
           return;
         }
         failures += 1;
+        this.say("[data-saved]", "The server cannot be reached; trying again …");
         await pause(Math.min(1000 * 2 ** failures, 10000));
       }
     }
