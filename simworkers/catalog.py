@@ -137,9 +137,8 @@ MOE_EPLB = Job(
         FigureSpec(
             "gpu-tokens",
             "Tokens that each GPU receives, before and after balancing",
-            "Token copies per GPU in one layer, over all measured steps. The dark outline marks the "
-            "straggler; "
-            "the dashed line is the mean, which no placement can move.",
+            "Token copies per GPU in one layer, over all measured steps. A red outline and ▼ mark the "
+            "straggler; the dashed line is the mean, which no placement can move.",
         ),
         FigureSpec(
             "step-time",
@@ -165,8 +164,7 @@ MOE_EPLB = Job(
             "imbalance",
             "Imbalance over the steps",
             "Tokens of the busiest GPU ÷ mean, averaged over layers. The dotted rule is the sampling floor, "
-            "what chance "
-            "alone leaves; triangles mark rebalances.",
+            "what chance alone leaves; triangles mark rebalances.",
         ),
     ),
     tasks={
