@@ -121,9 +121,12 @@ def compare_reports(run: Run, fresh: dict[str, Any], found: Verification) -> Non
         note_differences(found, judged_otherwise + loose)
         return
     found.verdict = Verdict.WITHIN_BANDS
+    added = sum(one.stored == ABSENT for one in strict)
     found.reasons.append(
-        f"{len(strict)} float(s) differ by at most {EDGE:g} of max(1, value); counts are equal"
+        f"{len(strict) - added} value(s) differ, floats by at most {EDGE:g} of max(1, value); counts are equal"
     )
+    if added:
+        found.reasons.append(f"{added} value(s) are measured only here")
 
 
 def note_differences(found: Verification, all_of_them: list[Difference]) -> None:
