@@ -80,7 +80,6 @@ def outcome(check: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def check_database() -> dict[str, Any]:
-    connection.close_if_unusable_or_obsolete()
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     return {"vendor": connection.vendor}
