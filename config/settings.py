@@ -218,6 +218,10 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "config.openapi.complete",
+    ],
     "ENUM_NAME_OVERRIDES": {
         "RunState": "labs.models.Run.State",
         "TaskAttemptState": "labs.models.TaskAttempt.State",

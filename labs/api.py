@@ -1,13 +1,11 @@
-"""Labs, tasks, attempts, runs and figures over REST. Views parse, call one service, and render."""
+"""Labs, tasks, attempts and runs over REST. Views parse, call one service, and render."""
 
-import csv
-import io
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_view
 from rest_framework import generics, status
 from rest_framework.exceptions import NotFound
 from rest_framework.renderers import JSONRenderer
@@ -16,12 +14,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from labs import examples, services
-from labs.models import Figure, Lab, LabTask, Run, TaskAttempt
-from labs.renderers import CsvRenderer, PngRenderer, SchemaRenderer, SvgRenderer, VegaLiteRenderer
-from labs.schemas import lab_schema
+from labs.models import Lab, LabTask, Run, TaskAttempt
+from labs.renderers import SchemaRenderer
+from labs.schemas import LAB_SCHEMAS, TASK_SCHEMAS, lab_schema, task_schemas
 from labs.serializers import (
-    HEAVY,
-    FigureLinkSerializer,
     LabSerializer,
     LabTaskSerializer,
     OpenAttemptSerializer,
@@ -31,20 +27,35 @@ from labs.serializers import (
     TaskAttemptSerializer,
 )
 from quiz.api.idempotency import idempotent
-from quiz.api.schema import problems
+from quiz.api.schema import example, problems, sends_location, sends_retry_after
 from quiz.models import Learner
 from quiz.services import choose_offering
 
 POLL_S = "1"
 
 
-@extend_schema(tags=["labs"], summary="All labs")
+@extend_schema_view(
+    get=extend_schema(
+        operation_id="list_labs",
+        tags=["labs"],
+        summary="All labs",
+        examples=[example("A lab", examples.LAB)],
+    )
+)
 class LabList(generics.ListAPIView[Lab]):
-    queryset = Lab.objects.order_by("pk")
+    queryset = Lab.objects.all()
     serializer_class = LabSerializer
+    ordering = ("pk",)
 
 
-@extend_schema(tags=["labs"], summary="One lab")
+@extend_schema_view(
+    get=extend_schema(
+        operation_id="read_lab",
+        tags=["labs"],
+        summary="One lab",
+        examples=[example("A lab", examples.LAB)],
+    )
+)
 class LabDetail(generics.RetrieveAPIView[Lab]):
     queryset = Lab.objects.all()
     serializer_class = LabSerializer
@@ -56,7 +67,14 @@ class LabSchema(APIView):
 
     renderer_classes = [SchemaRenderer, JSONRenderer]
 
-    @extend_schema(tags=["labs"], summary="A lab's JSON Schema", responses={200: OpenApiTypes.OBJECT})
+    @extend_schema(
+        operation_id="read_lab_schema",
+        tags=["labs"],
+        summary="A lab's JSON Schema: parameters, metrics or report",
+        parameters=[OpenApiParameter("name", str, OpenApiParameter.PATH, enum=LAB_SCHEMAS)],
+        responses={200: OpenApiTypes.OBJECT},
+        examples=examples.schema_examples("Parameters, cut short", examples.PARAMETER_SCHEMA),
+    )
     def get(self, request: Request, slug: str, name: str) -> Response:
         lab = get_object_or_404(Lab, slug=slug)
         try:
@@ -66,32 +84,63 @@ class LabSchema(APIView):
 
 
 def published_tasks() -> QuerySet[LabTask]:
-    return (
-        LabTask.objects.filter(published=True)
-        .select_related("activity", "lab")
-        .order_by("activity__position")
-    )
+    return LabTask.objects.filter(published=True).select_related("activity", "lab")
 
 
-@extend_schema(tags=["tasks"], summary="All graded tasks")
 class TaskList(generics.ListAPIView[LabTask]):
     serializer_class = LabTaskSerializer
+    ordering = ("position", "pk")
 
     def get_queryset(self) -> QuerySet[LabTask]:
         lab = self.request.query_params.get("lab")
-        return published_tasks().filter(lab__slug=lab) if lab else published_tasks()
+        tasks = published_tasks().annotate(position=F("activity__position"))
+        return tasks.filter(lab__slug=lab) if lab else tasks
 
-    @extend_schema(parameters=[OpenApiParameter("lab", str, description="Only tasks of this lab.")])
+    @extend_schema(
+        operation_id="list_tasks",
+        tags=["tasks"],
+        summary="All graded tasks, in the course's order",
+        parameters=[OpenApiParameter("lab", str, description="Only tasks of this lab.")],
+        examples=[example("A task", examples.TASK)],
+    )
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return super().get(request, *args, **kwargs)
 
 
-@extend_schema(tags=["tasks"], summary="One task: prompt, open parameters, prediction, criteria")
+@extend_schema_view(
+    get=extend_schema(
+        operation_id="read_task",
+        tags=["tasks"],
+        summary="One task: prompt, open parameters, prediction, criteria",
+        examples=[example("A task", examples.TASK)],
+    )
+)
 class TaskDetail(generics.RetrieveAPIView[LabTask]):
     queryset = published_tasks()
     serializer_class = LabTaskSerializer
     lookup_field = "activity__slug"
     lookup_url_kwarg = "slug"
+
+
+class TaskSchema(APIView):
+    """A JSON Schema with units of what is handed in."""
+
+    renderer_classes = [SchemaRenderer, JSONRenderer]
+
+    @extend_schema(
+        operation_id="read_task_schema",
+        tags=["tasks"],
+        summary="A task's JSON Schema: open parameters, prediction, or artefact where it takes one",
+        parameters=[OpenApiParameter("name", str, OpenApiParameter.PATH, enum=TASK_SCHEMAS)],
+        responses={200: OpenApiTypes.OBJECT},
+        examples=examples.schema_examples("A prediction", examples.PREDICTION_SCHEMA),
+    )
+    def get(self, request: Request, slug: str, name: str) -> Response:
+        task = get_object_or_404(published_tasks(), activity__slug=slug)
+        try:
+            return Response(task_schemas(task.lab.job, task.task_kind)[name])
+        except KeyError:
+            raise NotFound(f"This task has no schema {name}.") from None
 
 
 class TaskAttempts(generics.ListAPIView[TaskAttempt]):
@@ -106,18 +155,25 @@ class TaskAttempts(generics.ListAPIView[TaskAttempt]):
         task = get_object_or_404(published_tasks(), activity__slug=self.kwargs["slug"])
         return own_attempts(self.request).filter(task=task)
 
-    @extend_schema(tags=["tasks"], summary="My attempts at a task")
+    @extend_schema(
+        operation_id="list_task_attempts",
+        tags=["tasks"],
+        summary="My attempts at a task, newest first",
+        examples=[example("An attempt", examples.ATTEMPT)],
+    )
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return super().get(request, *args, **kwargs)
 
     @extend_schema(
+        operation_id="open_task_attempt",
         tags=["tasks"],
         summary="Open the next attempt, or go on with the open one",
         description="Draws an instance. Poll the attempt until it is `open`.",
+        parameters=[sends_location(200, 201), sends_retry_after(200, 201)],
         request=OpenAttemptSerializer,
         responses={
             201: TaskAttemptSerializer,
-            200: TaskAttemptSerializer,
+            200: OpenApiResponse(TaskAttemptSerializer, "The attempt that is open already."),
             **problems(400, 401, 403, 404, 409, 429),
         },
         examples=examples.OPEN_ATTEMPT,
@@ -165,7 +221,13 @@ class TaskAttemptDetail(generics.RetrieveAPIView[TaskAttempt]):
             return TaskAttempt.objects.none()
         return own_attempts(self.request)
 
-    @extend_schema(tags=["tasks"], summary="One attempt: its state and what is shown of its instance")
+    @extend_schema(
+        operation_id="read_task_attempt",
+        tags=["tasks"],
+        summary="One attempt: its state and what is shown of its instance",
+        parameters=[sends_retry_after(200)],
+        examples=[example("Preparing", examples.PREPARING), example("Open", examples.ATTEMPT)],
+    )
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         response = super().get(request, *args, **kwargs)
         if response.data["state"] == TaskAttempt.State.PREPARING:
@@ -185,8 +247,10 @@ class LabRuns(APIView):
     submits = True
 
     @extend_schema(
+        operation_id="submit_run",
         tags=["runs"],
         summary="Submit a run",
+        parameters=[sends_location(202), sends_retry_after(202)],
         description="With a task attempt it is graded; without one it is free exploration. Poll `Location`.",
         request=SubmitRunSerializer,
         responses={
@@ -219,7 +283,14 @@ class LabRuns(APIView):
         return Response(data, status=status.HTTP_202_ACCEPTED, headers=headers)
 
 
-@extend_schema(tags=["runs"], summary="My runs, newest first")
+@extend_schema_view(
+    get=extend_schema(
+        operation_id="list_runs",
+        tags=["runs"],
+        summary="My runs, newest first",
+        examples=[example("A graded run", examples.RUN_ROW)],
+    )
+)
 class RunList(generics.ListAPIView[Run]):
     serializer_class = RunRowSerializer
 
@@ -241,8 +312,10 @@ class RunDetail(generics.RetrieveAPIView[Run]):
         return own_runs(self.request)
 
     @extend_schema(
+        operation_id="read_run",
         tags=["runs"],
         summary="One run: state, progress and result",
+        parameters=[sends_retry_after(200)],
         description="Poll with If-None-Match: an unchanged run answers 304.",
         examples=examples.RUN,
     )
@@ -255,11 +328,13 @@ class RunDetail(generics.RetrieveAPIView[Run]):
 
 class RunCancellation(APIView):
     @extend_schema(
+        operation_id="cancel_run",
         tags=["runs"],
         summary="Cancel a queued or running run",
         description="Kills the computation. The attempt stays open.",
         request=None,
         responses={200: RunSerializer, **problems(401, 404, 409)},
+        examples=[example("Cancelled", examples.CANCELLED_RUN)],
     )
     def post(self, request: Request, public_id: str) -> Response:
         run = services.cancel_run(run=get_object_or_404(own_runs(request), public_id=public_id))
@@ -268,74 +343,15 @@ class RunCancellation(APIView):
 
 class RunReport(APIView):
     @extend_schema(
+        operation_id="read_report",
         tags=["runs"],
         summary="The whole report of a graded run",
         description="By the lab's schema `report`; provenance included.",
         responses={200: OpenApiTypes.OBJECT, **problems(401, 404)},
+        examples=[example("Cut short", examples.REPORT)],
     )
     def get(self, request: Request, public_id: str) -> Response:
         run = get_object_or_404(own_runs(request), public_id=public_id)
         if run.report is None:
             raise NotFound("The run has no report.")
         return Response({**run.report, "provenance": run.provenance})
-
-
-class RunFigures(generics.ListAPIView[Figure]):
-    serializer_class = FigureLinkSerializer
-    pagination_class = None
-
-    def get_queryset(self) -> QuerySet[Figure]:
-        if getattr(self, "swagger_fake_view", False):
-            return Figure.objects.none()
-        run = get_object_or_404(own_runs(self.request), public_id=self.kwargs["public_id"])
-        return run.figures.defer(*HEAVY).select_related("run")
-
-    @extend_schema(tags=["figures"], summary="The figures of a run")
-    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        return super().get(request, *args, **kwargs)
-
-
-class RunFigure(APIView):
-    """One figure, by content negotiation or `?format=`: spec, SVG, PNG, or its data as a table."""
-
-    renderer_classes = [VegaLiteRenderer, JSONRenderer, SvgRenderer, PngRenderer, CsvRenderer]
-
-    @extend_schema(
-        tags=["figures"],
-        summary="One figure as Vega-Lite, SVG, PNG or CSV",
-        parameters=[
-            OpenApiParameter(
-                "format", str, enum=["json", "svg", "png", "csv"], description="Instead of Accept."
-            ),
-            OpenApiParameter("theme", str, enum=["light", "dark"], description="Of the SVG; default light."),
-        ],
-        responses={
-            (200, "application/vnd.vegalite+json"): OpenApiTypes.OBJECT,
-            (200, "image/svg+xml"): OpenApiTypes.STR,
-            (200, "image/png"): OpenApiTypes.BINARY,
-            (200, "text/csv"): OpenApiTypes.STR,
-            **problems(401, 404),
-        },
-    )
-    def get(self, request: Request, public_id: str, name: str) -> Response:
-        run = get_object_or_404(own_runs(request), public_id=public_id)
-        figure = get_object_or_404(run.figures.all(), name=name)
-        kind = request.accepted_renderer.format
-        if kind == "svg":
-            dark = request.query_params.get("theme") == "dark"
-            content: Any = figure.svg_dark if dark else figure.svg_light
-        elif kind == "png":
-            content = bytes(figure.png)
-        elif kind == "csv":
-            content = as_csv(figure.table)
-        else:
-            content = figure.spec
-        return Response(content, headers={"Cache-Control": "private, max-age=86400", "Vary": "Accept"})
-
-
-def as_csv(rows: list[dict[str, Any]]) -> str:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, fieldnames=list(rows[0]) if rows else [])
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()

@@ -9,11 +9,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from labs import reflection
+from labs import examples, reflection
 from labs.api import POLL_S, learner_of, own_runs
 from labs.models import Explanation, Run
 from labs.serializers import RunSerializer
-from quiz.api.schema import example, problems, request_example
+from quiz.api.idempotency import idempotent
+from quiz.api.schema import example, problems, request_example, sends_location, sends_retry_after
 
 EXPLANATION = {
     "text": "Expert 5 drew three times its share, and one GPU held it alone; two copies split its tokens.",
@@ -33,6 +34,14 @@ DIFFERENCE = {
     "metrics": [
         {"name": "max_over_mean_mean", "unit": "ratio", "before": 1.09, "after": 1.04, "change": -0.05},
     ],
+}
+VARIED_RUN = {
+    **examples.QUEUED_RUN,
+    "task": None,
+    "task_attempt": None,
+    "seed": 11,
+    "prediction": None,
+    "varied_from": examples.RUN_ID,
 }
 
 
@@ -159,15 +168,22 @@ class RunSelfCheck(APIView):
 
 
 class RunVariations(APIView):
+    submits = True
+
     @extend_schema(
         operation_id="vary_run",
         tags=["runs"],
         summary="What if one thing changed?",
         description="Repeats a graded run with one parameter altered and the same seed. It counts nowhere.",
+        parameters=[sends_location(202), sends_retry_after(202)],
         request=VariationSerializer,
         responses={202: RunSerializer, **problems(400, 401, 404, 409, 429)},
-        examples=[request_example("One more slot", {"params": {"redundant_slots_per_gpu": 2}})],
+        examples=[
+            request_example("One more slot", {"params": {"redundant_slots_per_gpu": 2}}),
+            example("Queued", VARIED_RUN, status=202),
+        ],
     )
+    @idempotent
     def post(self, request: Request, public_id: str) -> Response:
         run = own_run(request, public_id)
         changes = request.data.get("params") if isinstance(request.data, dict) else None

@@ -4,6 +4,8 @@ from typing import Any
 
 from simworkers.catalog import Job, Report, TaskKind
 
+LAB_SCHEMAS = ("parameters", "metrics", "report")
+TASK_SCHEMAS = ("parameters", "prediction", "artefact")
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -46,3 +48,10 @@ def artefact_schema(kind: TaskKind) -> dict[str, Any] | None:
         "$id": f"urn:staffloop:schema:v1:{kind.name}:artefact",
         **kind.artefact.model_json_schema(),
     }
+
+
+def task_schemas(job: Job, kind: TaskKind) -> dict[str, dict[str, Any]]:
+    """Those of TASK_SCHEMAS that this kind of task has."""
+    found = {"parameters": open_parameter_schema(job, kind), "prediction": prediction_schema(kind)}
+    artefact = artefact_schema(kind)
+    return found if artefact is None else {**found, "artefact": artefact}

@@ -11,7 +11,7 @@ from labs import services
 from labs.models import Figure, Lab, LabTask, Run, TaskAttempt
 from labs.rubric import compare_prediction
 from labs.scheduling import expected_wait_s, queue_position
-from labs.schemas import artefact_schema, open_parameter_schema, prediction_schema
+from labs.schemas import LAB_SCHEMAS, artefact_schema, open_parameter_schema, prediction_schema, task_schemas
 from quiz.markdown import render
 from simworkers import catalog
 
@@ -33,8 +33,7 @@ class LabSerializer(serializers.ModelSerializer[Lab]):
     def get_schemas(self, lab: Lab) -> dict[str, str]:
         request = self.context["request"]
         return {
-            name: reverse("api-lab-schema", args=[lab.slug, name], request=request)
-            for name in ("parameters", "metrics", "report")
+            name: reverse("api-lab-schema", args=[lab.slug, name], request=request) for name in LAB_SCHEMAS
         }
 
     def get_tasks(self, lab: Lab) -> list[str]:
@@ -65,6 +64,7 @@ class LabTaskSerializer(serializers.ModelSerializer[LabTask]):
     artefact = serializers.SerializerMethodField(
         help_text="JSON Schema of what is handed in beside parameters; null where nothing is."
     )
+    schemas = serializers.SerializerMethodField(help_text="URLs of these JSON Schemas, by name.")
     criteria = serializers.SerializerMethodField()
     attempts_url = serializers.SerializerMethodField()
 
@@ -80,6 +80,7 @@ class LabTaskSerializer(serializers.ModelSerializer[LabTask]):
             "open_parameters",
             "prediction",
             "artefact",
+            "schemas",
             "criteria",
             "attempts_allowed",
             "attempts_url",
@@ -105,6 +106,13 @@ class LabTaskSerializer(serializers.ModelSerializer[LabTask]):
     @extend_schema_field(dict[str, Any] | None)  # type: ignore[arg-type]
     def get_artefact(self, task: LabTask) -> dict[str, Any] | None:
         return artefact_schema(task.task_kind)
+
+    def get_schemas(self, task: LabTask) -> dict[str, str]:
+        request = self.context["request"]
+        return {
+            name: reverse("api-task-schema", args=[task.slug, name], request=request)
+            for name in task_schemas(task.lab.job, task.task_kind)
+        }
 
     @extend_schema_field(CriterionSerializer(many=True))
     def get_criteria(self, task: LabTask) -> Any:

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from labs import api, reflection_api
+from labs import api, figures_api, reflection_api
 from labs.streaming.api import RunEvents, StreamTickets
 
 urlpatterns = [
@@ -10,6 +10,7 @@ urlpatterns = [
     path("labs/<slug:slug>/runs/", api.LabRuns.as_view(), name="api-lab-runs"),
     path("tasks/", api.TaskList.as_view(), name="api-tasks"),
     path("tasks/<slug:slug>/", api.TaskDetail.as_view(), name="api-task"),
+    path("tasks/<slug:slug>/schemas/<slug:name>/", api.TaskSchema.as_view(), name="api-task-schema"),
     path("tasks/<slug:slug>/attempts/", api.TaskAttempts.as_view(), name="api-task-attempts"),
     path("task-attempts/<uuid:public_id>/", api.TaskAttemptDetail.as_view(), name="api-task-attempt"),
     path("runs/", api.RunList.as_view(), name="api-runs"),
@@ -34,6 +35,8 @@ urlpatterns = [
     path("runs/<uuid:public_id>/stream-tickets/", StreamTickets.as_view(), name="api-stream-tickets"),
     path("runs/<uuid:public_id>/events/", RunEvents.as_view(), name="api-run-events"),
     path("runs/<uuid:public_id>/report/", api.RunReport.as_view(), name="api-run-report"),
-    path("runs/<uuid:public_id>/figures/", api.RunFigures.as_view(), name="api-run-figures"),
-    path("runs/<uuid:public_id>/figures/<slug:name>/", api.RunFigure.as_view(), name="api-run-figure"),
+    path("runs/<uuid:public_id>/figures/", figures_api.RunFigures.as_view(), name="api-run-figures"),
+    path(
+        "runs/<uuid:public_id>/figures/<slug:name>/", figures_api.RunFigure.as_view(), name="api-run-figure"
+    ),
 ]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
-from drf_spectacular.utils import OpenApiExample, OpenApiResponse
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse
 from rest_framework import serializers
 
 from quiz.markdown import render
@@ -64,6 +64,25 @@ def example(name: str, value: Any, *, status: int = 200) -> OpenApiExample:
 
 def request_example(name: str, value: Any) -> OpenApiExample:
     return OpenApiExample(name, value=value, request_only=True)
+
+
+def sends_location(*statuses: int) -> OpenApiParameter:
+    """The header Location of these answers."""
+    where = {"type": "string", "format": "uri-reference"}
+    return OpenApiParameter(
+        "Location", where, OpenApiParameter.HEADER, response=list(statuses), description="Of what was made."
+    )
+
+
+def sends_retry_after(*statuses: int) -> OpenApiParameter:
+    """The header Retry-After of these answers: how soon polling is worth it."""
+    return OpenApiParameter(
+        "Retry-After",
+        {"type": "string", "pattern": "^[0-9]+$"},
+        OpenApiParameter.HEADER,
+        response=list(statuses),
+        description="Seconds; poll not sooner. Missing where nothing is left to wait for.",
+    )
 
 
 class BearerScheme(OpenApiAuthenticationExtension):
