@@ -44,10 +44,15 @@ def logging_settings(*, log_format: str, level: str) -> dict[str, Any]:
     }
 
 
+@signals.celeryd_init.connect
 @signals.setup_logging.connect
 def configure_worker_logging(**kwargs: Any) -> None:
-    """With a receiver here Celery leaves the logging of its workers to us."""
+    """Celery leaves the logging of its workers to us, since setup_logging has a receiver.
+
+    celeryd_init comes before Celery's first warning.
+    """
     logging.config.dictConfig(settings.LOGGING)
+    logging.captureWarnings(True)
 
 
 @signals.before_task_publish.connect
