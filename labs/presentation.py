@@ -125,7 +125,7 @@ class Fact:
 class Share:
     label: str
     text: str
-    value: float
+    percent: float  # of the largest: the length of its bar
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,6 @@ class Series:
     """Numbers of one kind by name, drawn as bars up to the largest."""
 
     title: str
-    largest: float
     shares: list[Share]
 
 
@@ -160,8 +159,12 @@ def scenario(visible: Mapping[str, Any], params: Mapping[str, Any]) -> Scenario:
     for name, value in visible.items():
         unit = properties.get(name, {}).get("unit") or unit_in(name)
         if isinstance(value, Mapping) and value and all(is_number(one) for one in value.values()):
-            shares = [Share(label(key), figure_text(one, unit), one) for key, one in value.items()]
-            drawn.series.append(Series(label(name), max(value.values()), shares))
+            largest = max(*value.values(), 0) or 1
+            shares = [
+                Share(label(key), figure_text(one, unit), round(100 * max(one, 0) / largest, 2))
+                for key, one in value.items()
+            ]
+            drawn.series.append(Series(label(name), shares))
         elif is_matrix(value):
             drawn.tables.append(heat_table(name, value))
         elif isinstance(value, str) and len(value) > LONG_TEXT:

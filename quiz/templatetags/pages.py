@@ -28,7 +28,7 @@ def plain_number(value: object) -> str:
 
 
 @register.filter
-def percent(share: Decimal | float) -> str:
+def percent(share: Decimal | float | str) -> str:
     """A share in [0, 1] as a percentage without needless places: 0.6 → 60%, 0.8125 → 81.25%."""
     return f"{plain_number((Decimal(str(share)) * 100).quantize(Decimal('0.01')))}%"
 

@@ -331,9 +331,9 @@ def test_a_scenario_sorts_values_into_facts_series_and_tables():
         lab_schema(catalog.get_job("moe-eplb"), "parameters"),
     )
     assert [(fact.label, fact.value) for fact in drawn.facts] == [("Number of GPUs", "4")]
-    assert [(share.label, share.text) for share in drawn.series[0].shares] == [
-        ("Chat", "90%"),
-        ("Code", "10%"),
+    assert [(share.label, share.text, share.percent) for share in drawn.series[0].shares] == [
+        ("Chat", "90%", 100),
+        ("Code", "10%", 11.11),
     ]
     assert drawn.tables[0].columns == ["Expert 0", "Expert 1"]
     assert [cell.heat for _, cells in drawn.tables[0].rows for cell in cells] == [1, 2, 3, 8]

@@ -103,14 +103,17 @@ const seen = new IntersectionObserver(
 );
 
 class StaffloopFigure extends HTMLElement {
+  redraw = () => {
+    this.draw().catch((error) => console.warn("figure:", error));
+  };
+
   connectedCallback() {
-    this.redraw = () => this.draw();
     seen.observe(this);
   }
 
   disconnectedCallback() {
     seen.unobserve(this);
-    DARK.removeEventListener("change", this.redraw || null);
+    DARK.removeEventListener("change", this.redraw);
     this.chart?.finalize();
   }
 
@@ -120,7 +123,7 @@ class StaffloopFigure extends HTMLElement {
       this.embed = embed;
       this.spec = spec;
       await this.draw();
-      DARK.addEventListener("change", this.redraw || null);
+      DARK.addEventListener("change", this.redraw);
     } catch (error) {
       // The picture that the worker drew stays.
       console.warn("figure:", error);

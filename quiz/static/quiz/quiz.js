@@ -56,14 +56,16 @@ class Question {
     this.hidden.value = String(sequence);
   }
 
-  /** @param {string} text empty: none */
-  complain(text) {
+  complain(text = "") {
     this.complaint.textContent = text;
     this.complaint.hidden = text === "";
   }
 }
 
 class StaffloopQuiz extends HTMLElement {
+  url = "";
+  questions = /** @type {Question[]} */ ([]);
+
   connectedCallback() {
     this.url = this.dataset.url || "";
     this.form = /** @type {HTMLFormElement} */ (this.querySelector("form"));
@@ -83,7 +85,7 @@ class StaffloopQuiz extends HTMLElement {
   /** @param {Event} event */
   changed(event) {
     const field = /** @type {HTMLElement} */ (event.target).closest("fieldset[data-position]");
-    const question = this.questions?.find((one) => one.field === field);
+    const question = this.questions.find((one) => one.field === field);
     if (question) this.keep(question);
   }
 
@@ -91,7 +93,7 @@ class StaffloopQuiz extends HTMLElement {
   keep(question) {
     question.dirty = true;
     question.sequence += 1;
-    question.complain("");
+    question.complain();
     this.count();
     this.working = this.working.then(() => this.save(question));
   }
@@ -160,11 +162,8 @@ class StaffloopQuiz extends HTMLElement {
     if (this.sent) return;
     event.preventDefault();
     const button = /** @type {HTMLButtonElement} */ (event.submitter);
-    const left = this.questions.filter((question) => !question.answered);
-    if (button.value === "submit" && left.length) {
-      this.ask(left.map((question) => question.position));
-      return;
-    }
+    const left = this.questions.filter((question) => !question.answered).map((question) => question.position);
+    if (button.value === "submit" && left.length) return this.ask(left);
     await this.working;
     // A form ignores requestSubmit while its submit event is being fired, microtasks included.
     await pause(0);
@@ -192,8 +191,7 @@ class StaffloopQuiz extends HTMLElement {
 
   goBack() {
     this.querySelector("dialog")?.close();
-    const input = this.querySelector(`#question-${this.first} input`);
-    if (input instanceof HTMLElement) input.focus();
+    this.questions.find((one) => one.position === this.first)?.field.querySelector("input")?.focus();
   }
 }
 
