@@ -108,8 +108,8 @@ else:
         raise ImproperlyConfigured("DATABASE_URL must name PostgreSQL; leave it unset for embedded SQLite")
     # A connection for each request and task, unless the URL says conn_max_age; one that outlived a restart of the
     # server is then replaced. A server that does not answer is an error soon, not a hanging worker.
-    DATABASES["default"] |= {"CONN_HEALTH_CHECKS": True}
-    DATABASES["default"].setdefault("OPTIONS", {}).setdefault("connect_timeout", 10)
+    DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+    DATABASES["default"]["OPTIONS"] = {"connect_timeout": 10, **env.db("DATABASE_URL").get("OPTIONS", {})}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Celery -------------------------------------------------------------------------------------------

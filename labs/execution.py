@@ -19,6 +19,7 @@ from django.db.models.functions import Coalesce, Now
 from labs import dispatch, rubric, runner
 from labs.criteria import Unmeasured
 from labs.models import Figure, LabTask, Run, TaskAttempt, Worker
+from labs.outages import persistently, tolerant
 from labs.scheduling import claim_next, wake_for_waiting
 from quiz.services import record_grade
 from simworkers import catalog, logs
@@ -36,7 +37,7 @@ def limits() -> runner.Limits:
 
 def execute_next_run(worker: Worker, *, sent_for: int | None = None) -> None:
     """Claim the run whose turn it is and take it to a terminal state. Nothing where there is none."""
-    if run := claim_next(worker):
+    if run := persistently(lambda: claim_next(worker)):
         with log_ids(run, sent_for):
             execute_run(run)
         if run.is_long:
@@ -54,21 +55,24 @@ def execute_run(run: Run) -> None:
     """Take a claimed run to a terminal state, or back to the queue."""
     log.info("run %s: try %d", run.public_id, run.tries)
     try:
-        report, reused = reusable_report(run), True
+        report, reused = persistently(lambda: reusable_report(run)), True
         if report is None:
             report, reused = compute_report(run), False
-        finish_run(run, report, reused=reused)
+        persistently(lambda: finish_run(run, report, reused=reused))
     except runner.JobStopped:
         log.info("run %s: stopped; it was cancelled, or another worker has it", run.public_id)
     except runner.JobTimedOut:
-        end_run(run, Run.State.TIMED_OUT, f"It took longer than {settings.RUN_TIME_LIMIT_S} seconds.")
+        reason = f"It took longer than {settings.RUN_TIME_LIMIT_S} seconds."
+        persistently(lambda: end_run(run, Run.State.TIMED_OUT, reason))
     except runner.JobFailed as exc:
         log.warning("run %s: %s: %s", run.public_id, exc.kind, exc.message)
-        retry_or_fail(run, f"The simulation failed ({exc.kind}): {exc.message}")
+        reason = f"The simulation failed ({exc.kind}): {exc.message}"
+        persistently(lambda: retry_or_fail(run, reason))
     except (Unusable, Unmeasured) as exc:
         log.error("run %s: %s", run.public_id, exc)
         # The same parameters and seed would give the same report: another try cannot help.
-        end_run(run, Run.State.FAILED, f"The result could not be used: {exc}")
+        reason = f"The result could not be used: {exc}"
+        persistently(lambda: end_run(run, Run.State.FAILED, reason))
 
 
 def compute_report(run: Run) -> dict[str, Any]:
@@ -77,7 +81,7 @@ def compute_report(run: Run) -> dict[str, Any]:
         "run_job",
         {"lab": run.lab.slug, "params": run.params, "seed": run.seed},
         limits=limits(),
-        on_beat=lambda steps: run.beat(settings.RUN_LEASE_S, steps),
+        on_beat=tolerant(lambda steps: run.beat(settings.RUN_LEASE_S, steps)),
         beat_s=settings.RUN_HEARTBEAT_S,
     )
     return checked_report(run, report)

@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 from labs import runner
 from labs.execution import limits
 from labs.models import TaskAttempt
+from labs.outages import persistently, tolerant
 from simworkers.catalog import PreparedInstance
 
 log = logging.getLogger(__name__)
@@ -26,11 +27,8 @@ def prepare_attempt(attempt_id: int) -> None:
     """Take a preparing attempt to `open`, or after the last try to `failed`, which does not count."""
     lease = uuid.uuid4()
     expires = Now() + timedelta(seconds=settings.RUN_LEASE_S)
-    if (
-        not preparable()
-        .filter(pk=attempt_id)
-        .update(lease=lease, lease_expires_at=expires, tries=F("tries") + 1)
-    ):
+    free = preparable().filter(pk=attempt_id)
+    if not persistently(lambda: free.update(lease=lease, lease_expires_at=expires, tries=F("tries") + 1)):
         return
     attempt = TaskAttempt.objects.select_related("task__lab").get(pk=attempt_id)
     held = TaskAttempt.objects.filter(pk=attempt_id, state=TaskAttempt.State.PREPARING, lease=lease)
@@ -43,7 +41,7 @@ def prepare_attempt(attempt_id: int) -> None:
             "prepare_task",
             {"lab": attempt.task.lab.slug, "kind": attempt.task.kind, "seed": attempt.draw_seed},
             limits=limits(),
-            on_beat=beat,
+            on_beat=tolerant(beat),
             beat_s=settings.RUN_HEARTBEAT_S,
         )
         prepared = PreparedInstance.model_validate(drawn)
@@ -51,15 +49,18 @@ def prepare_attempt(attempt_id: int) -> None:
         return
     except (runner.JobFailed, runner.JobTimedOut, ValueError) as exc:
         log.error("attempt %s: could not be prepared: %s", attempt.public_id, exc)
-        give_up_or_wait(attempt, held, str(exc))
+        reason = str(exc)
+        persistently(lambda: give_up_or_wait(attempt, held, reason))
         return
-    held.update(
-        state=TaskAttempt.State.OPEN,
-        instance={"params": prepared.params, "seed": prepared.seed},
-        visible=prepared.visible,
-        lease=None,
-        lease_expires_at=None,
-        opened_at=Now(),
+    persistently(
+        lambda: held.update(
+            state=TaskAttempt.State.OPEN,
+            instance={"params": prepared.params, "seed": prepared.seed},
+            visible=prepared.visible,
+            lease=None,
+            lease_expires_at=None,
+            opened_at=Now(),
+        )
     )
 
 

@@ -6,26 +6,32 @@ because a run is claimed once.
 
 import logging
 import threading
+import time
 from datetime import timedelta
 
 from django.conf import settings
 from django.db import close_old_connections
 from django.db.models import F, Q
 from django.db.models.functions import Now
-from django.db.utils import DatabaseError
 
 from labs import dispatch
 from labs.models import Run, TaskAttempt, Worker
 from labs.preparation import preparable
 from labs.scheduling import fail_versions_without_worker, fair_order, free_slots
+from labs.streaming.tickets import forget_old_tickets
+from quiz.services import forget_old_answers
 
 log = logging.getLogger(__name__)
 
+# After an outage of the database, how many heartbeats the living have to renew their leases.
+GRACE_HEARTBEATS = 3
 
-def sweep() -> None:
-    """One round: reap expired leases, then send again what nobody heard of."""
-    reap_expired_runs()
-    reap_expired_preparations()
+
+def sweep(*, reap: bool = True) -> None:
+    """One round: reap expired leases unless told not to, send again what nobody heard of, forget what ran out."""
+    if reap:
+        reap_expired_runs()
+        reap_expired_preparations()
     for run in fail_versions_without_worker():
         log.error("run %s: failed: no worker has its version", run.public_id)
     # As many as could start now: while all slots are taken, a message more would find nothing to do.
@@ -37,6 +43,8 @@ def sweep() -> None:
     for pk in undrawn_runs():
         Run.objects.filter(pk=pk).update(figures_tries=F("figures_tries") + 1)
         dispatch.send_drawing(pk)
+    forget_old_answers()
+    forget_old_tickets()
 
 
 def reap_expired_runs() -> None:
@@ -92,6 +100,7 @@ class Sweeper:
     def __init__(self) -> None:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sweeper", daemon=True)
+        self._reap_from = 0.0  # time.monotonic() seconds
 
     def start(self, worker: Worker) -> None:
         """Sweep, and report this worker alive, until told to stop."""
@@ -105,8 +114,20 @@ class Sweeper:
         while not self._stop.wait(settings.SWEEP_INTERVAL_S):
             close_old_connections()
             try:
-                self._worker.report()
-                sweep()
-            except DatabaseError:
-                # The database may be restarting; the next round tries again.
+                self.turn()
+            except Exception:
+                # Whatever it was, most likely a database that restarts: the next round tries again. A worker
+                # without its sweeper would look healthy and find nothing that is lost.
                 log.exception("the sweep was cut short")
+                self._spare_the_living()
+
+    def turn(self) -> None:
+        """Report, and sweep. A database that lets us wait has let the heartbeats of others wait as well."""
+        begun = time.monotonic()
+        self._worker.report()
+        if time.monotonic() - begun > settings.RUN_HEARTBEAT_S:
+            self._spare_the_living()
+        sweep(reap=time.monotonic() >= self._reap_from)
+
+    def _spare_the_living(self) -> None:
+        self._reap_from = time.monotonic() + GRACE_HEARTBEATS * settings.RUN_HEARTBEAT_S

@@ -1,5 +1,7 @@
 """Celery's side: each task takes an id and calls one service. The worker's own timers start here too."""
 
+import logging
+import math
 import os
 from typing import Any
 
@@ -8,9 +10,12 @@ from celery.signals import worker_init, worker_ready, worker_shutdown
 
 from labs import execution, preparation, runner
 from labs.models import Worker
+from labs.outages import persistently
 from labs.scheduling import register_worker
 from labs.sweeper import Sweeper
 from simworkers import logs
+
+log = logging.getLogger(__name__)
 
 _sweeper = Sweeper()
 # The row of this worker; forked pool processes inherit it.
@@ -36,10 +41,13 @@ def draw_figures(run_id: int) -> None:
 
 @worker_init.connect
 def register(sender: Any, **kwargs: Any) -> None:
-    """Before the pool is made, so that forked processes know their worker too."""
+    """Before the pool is made, so that forked processes know their worker too.
+
+    A worker waits for its database: Celery would go on after an error here, with a worker that can do nothing.
+    """
     global _worker
     slots = sender.concurrency if isinstance(sender.concurrency, int) else os.cpu_count() or 1
-    _worker = register_worker(slots=slots)
+    _worker = persistently(lambda: register_worker(slots=slots), patience_s=math.inf)
     logs.name_process(worker=str(_worker))
 
 
@@ -47,8 +55,11 @@ def register(sender: Any, **kwargs: Any) -> None:
 def start_timers(**kwargs: Any) -> None:
     """The import of torch costs seconds: the warm server starts before the first run needs it."""
     assert _worker is not None
-    runner.warm_up()
     _sweeper.start(_worker)
+    try:
+        runner.warm_up()
+    except runner.JobFailed as exc:
+        log.error("the simulation server is started again at the first run: %s", exc)
 
 
 @worker_shutdown.connect
