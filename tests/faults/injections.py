@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from celery import current_app
@@ -73,7 +73,7 @@ class Injector:
         self.chance, self.say = chance, say
         self.done: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
-        self._undo: list[tuple[float, Callable[[], None]]] = []
+        self._undo: list[tuple[float, Callable[[], object]]] = []
         everywhere = [self.kill_worker, self.terminate_worker, self.freeze_worker, self.kill_child]
         everywhere += [self.kill_warm_server, self.kill_web, self.send_twice, self.send_late]
         if broker is None:
@@ -98,7 +98,7 @@ class Injector:
             self.say(f"{name}: skipped: {why}")
             self.skipped[name] += 1
 
-    def later(self, seconds: float, undo: Callable[[], None]) -> None:
+    def later(self, seconds: float, undo: Callable[[], object]) -> None:
         self._undo.append((time.monotonic() + seconds, undo))
 
     def tend(self, *, now: bool = False) -> None:
@@ -125,7 +125,7 @@ class Injector:
         """Longer than a lease: others take its runs, and what it brings afterwards comes too late."""
         worker = self.chance.choice(self.site.workers)
         said = self._signal(worker, signal.SIGSTOP)
-        self.later(settings.RUN_LEASE_S + 3, lambda: worker.signal(signal.SIGCONT) and None)
+        self.later(settings.RUN_LEASE_S + 3, lambda: worker.signal(signal.SIGCONT))
         return said
 
     def kill_web(self) -> str:
@@ -146,7 +146,7 @@ class Injector:
         raise Skipped("nothing was being computed")
 
     @staticmethod
-    def _kill(pids: list[int | None], what: str) -> str:
+    def _kill(pids: Sequence[int | None], what: str) -> str:
         try:
             for pid in pids:
                 if pid is None:
@@ -176,7 +176,7 @@ class Injector:
     def lock_database(self) -> str:
         """SQLite's counterpart of a database that is away: another process holds its write lock."""
         seconds = self.chance.uniform(1, 4)
-        link = sqlite3.connect(settings.DATABASES["default"]["NAME"], timeout=30, isolation_level=None)
+        link = sqlite3.connect(str(settings.DATABASES["default"]["NAME"]), timeout=30, isolation_level=None)
         link.execute("BEGIN IMMEDIATE")
         self.later(seconds, link.close)
         return f"for {seconds:.1f} s"

@@ -12,7 +12,6 @@ from simworkers.forked_child import die_with_parent
 from tests.faults.servers import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
-FAKETIME = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib/faketime/libfaketimeMT.so.1")
 PYTHON = sys.executable
 
 
@@ -77,7 +76,7 @@ class Site:
             "web", [*web, "--no-access-log", "--log-level", "warning"], environment, folder / "web.log"
         )
         self.workers = [self._worker(f"worker-{index}", environment) for index in range(1, workers)]
-        skewed = dict(environment) | skewed_clock(skew_s, embedded="DATABASE_URL" not in environment)
+        skewed = {**environment, "FAULTS_SKEW_S": str(skew_s)}
         self.workers.append(self._worker("worker-skewed", skewed))
 
     def _worker(self, name: str, environment: Mapping[str, str]) -> Process:
@@ -115,20 +114,6 @@ class Site:
         """Processes that still name this site's folder: warm servers and their children."""
         time.sleep(1)
         return [pid for pid in numbers(Path("/proc")) if str(self.folder).encode() in command_line(pid)]
-
-
-def skewed_clock(seconds: int, *, embedded: bool) -> dict[str, str]:
-    """The environment of a process whose clock is wrong.
-
-    libfaketime moves every clock of the process. SQLite reads the time inside the process, so that there it would
-    move the database's own clock, by which leases are measured and of which one machine has only one.
-    """
-    for pattern in FAKETIME:
-        for library in Path("/").glob(pattern.lstrip("/")):
-            if not embedded:
-                fake = f"{seconds:+d}s"
-                return {"LD_PRELOAD": str(library), "FAKETIME": fake, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-    return {"FAULTS_PYTHON_SKEW_S": str(seconds)}
 
 
 def numbers(folder: Path) -> list[int]:
