@@ -47,7 +47,8 @@ class ProbeMiddleware(MiddlewareMixin):
         response = probe(request)
         if response is not None:
             response["Cache-Control"] = "no-store"
-            response._has_been_logged = True  # Django would add an error a probe; /readyz says it better
+            # Django would add an error a probe; /readyz says it better.
+            response._has_been_logged = True  # type: ignore[attr-defined]
         return response
 
 
@@ -120,7 +121,7 @@ def greet_broker() -> None:
     with current_app.connection_for_write(connect_timeout=BROKER_PATIENCE_S) as link:
         link.transport_options = options
         link.connect()
-        link.channel().close()
+        link.channel()  # closed with the connection
 
 
 def check_workers() -> dict[str, Any]:

@@ -39,7 +39,8 @@ def logging_settings(*, log_format: str, level: str) -> dict[str, Any]:
             # Uvicorn brings handlers of its own, whose lines would not carry ids; its level stays as it was told.
             "uvicorn": to_root,
             "uvicorn.error": to_root,
-            "uvicorn.access": to_root,
+            # RequestLogMiddleware says more.
+            "uvicorn.access": {**to_root, "level": "WARNING"},
         },
     }
 

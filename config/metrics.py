@@ -8,13 +8,22 @@ from django.conf import settings
 from django.db.utils import DatabaseError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.deprecation import MiddlewareMixin
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 
 from labs.metrics import run_metrics
 
 log = logging.getLogger(__name__)
+
+disable_created_metrics()  # a second series for each counter and histogram, which nobody reads
 
 # Of this process alone: where several serve, each has its own, and a scrape meets one of them.
 PROCESS = CollectorRegistry()
@@ -86,8 +95,8 @@ def site() -> CollectorRegistry:
 class _Once:
     """Families that are there already, as a collector."""
 
-    def __init__(self, families: list[GaugeMetricFamily]) -> None:
+    def __init__(self, families: list[Metric]) -> None:
         self._families = families
 
-    def collect(self) -> list[GaugeMetricFamily]:
+    def collect(self) -> list[Metric]:
         return self._families

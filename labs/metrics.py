@@ -7,6 +7,7 @@ rows concerned. It falls only where runs are erased, which Prometheus takes for 
 
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import Any
 
 from django.db.models import Count, DurationField, ExpressionWrapper, F, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, Now
@@ -106,7 +107,9 @@ def histogram(name: str, text: str, rows: QuerySet[Run], bounds_s: Iterable[floa
         for index, bound in enumerate(bounds)
     }
     family = GaugeHistogramMetricFamily(name, text, labels=["lab"])
-    for row in rows.values("lab__slug").annotate(**at_most, total=Sum("took"), n=Count("pk")).order_by():
+    counted = rows.values("lab__slug").annotate(**at_most, total=Sum("took"), n=Count("pk")).order_by()
+    lab_rows: Iterable[dict[str, Any]] = counted  # type: ignore[assignment]  # keys that only we know
+    for row in lab_rows:
         buckets = [(str(float(bound)), row[f"b{index}"]) for index, bound in enumerate(bounds)]
         family.add_metric(
             [row["lab__slug"]],

@@ -86,6 +86,7 @@ def plan_regrade(task: LabTask) -> Plan:
     seen = 0
     for run in graded_runs(task).iterator(chunk_size=CHUNK):
         seen += 1
+        assert run.report is not None  # the table's own constraint
         try:
             sheet = rubric.grade(run.report["metrics"], criteria, prediction=run.prediction)
         except Unmeasured as exc:
@@ -175,7 +176,8 @@ def grade_lines(
         (grade.learner_id, grade.offering_id): grade
         for grade in Grade.objects.filter(activity_id=task.activity_id)
     }
-    changing, manual = [], []
+    changing: list[GradeLine] = []
+    manual: list[GradeLine] = []
     for whose, (run, score) in best.items():
         grade = present.get(whose)
         if grade is not None and grade.score == score:

@@ -46,7 +46,7 @@ def test_behind_a_proxy_that_adds_no_header_a_setting_closes_it(
 
 def test_the_token_opens_it_from_anywhere(client: Client, db: None, settings: Any) -> None:
     settings.METRICS_TOKEN = TOKEN
-    right = {"REMOTE_ADDR": "10.1.2.3", "HTTP_AUTHORIZATION": f"Bearer {TOKEN}"}
+    right: dict[str, Any] = {"REMOTE_ADDR": "10.1.2.3", "HTTP_AUTHORIZATION": f"Bearer {TOKEN}"}
     assert client.get("/metrics", **right).status_code == 200
     assert client.get("/metrics", **right | {"HTTP_AUTHORIZATION": "Bearer é"}).status_code == 404
     assert client.get("/metrics", **right | {"HTTP_AUTHORIZATION": TOKEN}).status_code == 404
