@@ -211,13 +211,14 @@ def draw_run_figures(run_id: int) -> None:
         return
     report = {**run.report, "provenance": run.provenance or {}}
     try:
-        drawn = runner.call(
-            "draw_figures",
-            {"lab": run.lab.slug, "report": report},
-            limits=limits(),
-            on_beat=lambda steps: True,
-            beat_s=settings.RUN_HEARTBEAT_S,
-        )
+        with logs.bind(run=str(run.public_id)):
+            drawn = runner.call(
+                "draw_figures",
+                {"lab": run.lab.slug, "report": report},
+                limits=limits(),
+                on_beat=lambda steps: True,
+                beat_s=settings.RUN_HEARTBEAT_S,
+            )
     except (runner.JobFailed, runner.JobTimedOut) as exc:
         # The grade stands without its pictures; the sweeper asks again a few times.
         log.error("run %s: the figures could not be drawn: %s", run.public_id, exc)

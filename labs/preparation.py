@@ -12,6 +12,7 @@ from labs import runner
 from labs.execution import limits
 from labs.models import TaskAttempt
 from labs.outages import persistently, tolerant
+from simworkers import logs
 from simworkers.catalog import PreparedInstance
 
 log = logging.getLogger(__name__)
@@ -37,13 +38,14 @@ def prepare_attempt(attempt_id: int) -> None:
         return held.update(lease_expires_at=Now() + timedelta(seconds=settings.RUN_LEASE_S)) == 1
 
     try:
-        drawn = runner.call(
-            "prepare_task",
-            {"lab": attempt.task.lab.slug, "kind": attempt.task.kind, "seed": attempt.draw_seed},
-            limits=limits(),
-            on_beat=tolerant(beat),
-            beat_s=settings.RUN_HEARTBEAT_S,
-        )
+        with logs.bind(attempt=str(attempt.public_id)):
+            drawn = runner.call(
+                "prepare_task",
+                {"lab": attempt.task.lab.slug, "kind": attempt.task.kind, "seed": attempt.draw_seed},
+                limits=limits(),
+                on_beat=tolerant(beat),
+                beat_s=settings.RUN_HEARTBEAT_S,
+            )
         prepared = PreparedInstance.model_validate(drawn)
     except runner.JobStopped:
         return
