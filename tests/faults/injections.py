@@ -19,7 +19,7 @@ from tests.faults.census import patiently
 from tests.faults.processes import Process, Site, children_of, warm_server_of
 from tests.faults.servers import Server
 
-FOLDER_SIZE = "512k"
+FOLDER_SIZE = "4m"
 
 
 class Skipped(Exception):

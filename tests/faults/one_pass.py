@@ -6,6 +6,7 @@ import logging
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 WORKERS = 3
 WINDOW = 24  # runs that may be under way before learners wait
-FAULT_EACH_RUNS = 10
+FAULT_EACH_RUNS = 12
 FAULT_EACH_S = 15.0  # also where nothing moves, a fault comes
 SETTINGS = {
     # What a site waits for seconds, and a learner for minutes, a harness need not.
@@ -142,20 +143,21 @@ class Pass:
             undo()
 
     def cast(self, registrar: Learner) -> list[Submission]:
-        """Who submits what: of a hundred runs 59 graded ones, 5 of them prepared by a worker, 40 free, one endless."""
-        real = max(1, self.runs * 5 // 100)
+        """Who submits what: of a hundred runs 39 graded ones, 4 of them prepared by a worker, 60 free, one endless."""
+        real = max(1, self.runs * 4 // 100)
         endless = max(1, self.runs // 100)
-        free = self.runs * 40 // 100
+        free = self.runs * 60 // 100
         tokens = [registrar.register() for _ in range(4)]
-        jobs = [Submission("endless", self.chance.choice(tokens)) for _ in range(endless)]
-        # Every second free run equals others, and may be answered with their report.
-        seeds = [index if index % 2 else index % 3 for index in range(free)]
-        jobs += [Submission("free", self.chance.choice(tokens), seed) for seed in seeds]
+        # Three of four free runs equal others, and may be answered with their report.
+        seeds = [index % 3 if index % 4 else index for index in range(free)]
+        jobs = [Submission("free", self.chance.choice(tokens), seed) for seed in seeds]
         jobs += [Submission("real", token) for token, _ in insert_learners(real, drawn=False)]
-        rest = self.runs - len(jobs)
+        rest = self.runs - endless - len(jobs)
         jobs += [Submission("drawn", token, attempt=key) for token, key in insert_learners(rest, drawn=True)]
         self.chance.shuffle(jobs)
-        return sorted(jobs, key=lambda job: job.kind != "endless")  # what lasts longest begins first
+        for index in range(endless):  # the first at once: it lasts longest
+            jobs.insert(index * self.runs // endless, Submission("endless", self.chance.choice(tokens)))
+        return jobs
 
     def damage_while_it_flows(self, site: Site, injector: "Injector", flow: Flow) -> None:
         from tests.faults import census
@@ -242,6 +244,7 @@ def main() -> None:
     parser.add_argument("--damaged", action="store_true")
     parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is ended and unmounted
     folder = Path(tempfile.mkdtemp(prefix="faults-"))
     folder.chmod(0o755)  # PostgreSQL's user must reach its part
     try:

@@ -1,0 +1,146 @@
+"""A whole site on real servers: a database, a Redis number and a RabbitMQ host of its own, removed afterwards.
+
+Servers are found by STAFFLOOP_TEST_DATABASE_URL, STAFFLOOP_TEST_REDIS_URL and STAFFLOOP_TEST_AMQP_URL; without them
+on this machine's usual ports. `.ci/services` starts them.
+"""
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+import amqp
+import psycopg
+import pytest
+import redis
+
+from tests.journeys.conftest import ROOT, Site
+from tests.requirements import require
+
+DATABASE_URL = os.environ.get("STAFFLOOP_TEST_DATABASE_URL", "postgres://postgres@127.0.0.1:5432/postgres")
+REDIS_URL = os.environ.get("STAFFLOOP_TEST_REDIS_URL", "redis://127.0.0.1:6379/13")
+AMQP_URL = os.environ.get("STAFFLOOP_TEST_AMQP_URL", "amqp://guest:guest@127.0.0.1:5672//")
+
+
+@dataclass
+class RealSite:
+    """A site, and where its database and broker are."""
+
+    site: Site
+    database_url: str
+    broker_url: str
+
+    def rows(self, query: str, *values: object) -> list[tuple[object, ...]]:
+        with psycopg.connect(self.database_url) as link:
+            return link.execute(query.encode(), values).fetchall()
+
+
+@contextmanager
+def own_database() -> Iterator[str]:
+    name = f"staffloop_{secrets.token_hex(4)}"
+    try:
+        link = psycopg.connect(DATABASE_URL, autocommit=True, connect_timeout=3)
+    except psycopg.OperationalError as error:
+        require(False, f"PostgreSQL at {urlsplit(DATABASE_URL).hostname}: {error}")
+        raise
+    with link:
+        link.execute(f"CREATE DATABASE {name}".encode())
+        try:
+            yield urlunsplit(urlsplit(DATABASE_URL)._replace(path=f"/{name}"))
+        finally:
+            link.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@contextmanager
+def own_redis() -> Iterator[str]:
+    """An empty database number. What lies in it is no concern of ours, so a used one is left alone."""
+    client = redis.Redis.from_url(REDIS_URL, socket_connect_timeout=3)
+    try:
+        used = client.dbsize()
+    except redis.exceptions.ConnectionError as error:
+        require(False, f"Redis: {error}")
+        raise
+    assert not used, f"{REDIS_URL} holds {used} keys; name an empty number in STAFFLOOP_TEST_REDIS_URL"
+    try:
+        yield REDIS_URL
+    finally:
+        client.flushdb()
+        client.close()
+
+
+@contextmanager
+def own_rabbitmq() -> Iterator[str]:
+    parts = urlsplit(AMQP_URL)
+    try:
+        with amqp.Connection(
+            host=f"{parts.hostname}:{parts.port or 5672}", userid=parts.username, password=parts.password
+        ) as link:
+            link.connect()
+    except OSError as error:
+        require(False, f"RabbitMQ: {error}")
+    require(shutil.which("rabbitmqctl") is not None and os.getuid() == 0, "rabbitmqctl, and root to use it")
+    host = f"staffloop-{secrets.token_hex(4)}"
+    control("add_vhost", host)
+    try:
+        control("set_permissions", "-p", host, parts.username or "guest", ".*", ".*", ".*")
+        yield urlunsplit(parts._replace(path=f"/{host}"))
+    finally:
+        control("delete_vhost", host)
+
+
+def control(*arguments: str) -> None:
+    subprocess.run(["rabbitmqctl", "-q", *arguments], check=True, capture_output=True, timeout=60)
+
+
+BROKERS = {"redis": own_redis, "rabbitmq": own_rabbitmq}
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in BROKERS]
+)
+def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSite]:
+    folder = tmp_path_factory.mktemp("site")
+    with ExitStack() as stack:
+        database_url = stack.enter_context(own_database())
+        broker_url = stack.enter_context(BROKERS[request.param]())
+        environment = {
+            **os.environ,
+            "DATABASE_URL": database_url,
+            "BROKER_URL": broker_url,
+            "SECRET_KEY": "for tests alone, long enough to be accepted",
+            "STAFFLOOP_OPEN_REGISTRATION": "1",
+            "SECURE_COOKIES": "0",
+            "STAFFLOOP_VAR": str(folder),
+            "STAFFLOOP_RUN_LEASE_S": "4",
+            "STAFFLOOP_SWEEP_INTERVAL_S": "1",
+            "PYTHONUNBUFFERED": "1",
+        }
+        site = stack.enter_context(served(folder, environment))
+        yield RealSite(site, database_url, broker_url)
+
+
+@contextmanager
+def served(folder: os.PathLike[str], environment: dict[str, str]) -> Iterator[Site]:
+    manage = [sys.executable, str(ROOT / "manage.py")]
+    subprocess.run([*manage, "bootstrap"], env=environment, check=True, capture_output=True)
+    command = [*manage, "serve", "--port", "0", "--workers", "2"]
+    server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    site = Site(ROOT.joinpath(folder))
+    reader = threading.Thread(target=site.listen, args=(server.stdout,), daemon=True)
+    reader.start()
+    try:
+        assert site.answers.wait(60), "the site did not start"
+        yield site
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(timeout=60)
+        reader.join()
+        server.stdout.close()
