@@ -18,7 +18,9 @@ test: .venv/dev.stamp  ## all tests that can run on this machine
 	$(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadgroup $(ARGS)
 
 bench: .venv/dev.stamp  ## measurements, as ratios in one run; asserts nothing
-	@for script in tests/bench/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in tests/bench/bench_*.py; do \
+		echo "== $$script"; $(BIN)/python -m tests.bench.$$(basename $$script .py) || exit 1; \
+	done
 
 lint: .venv/dev.stamp  ## ruff, mypy, migrations, OpenAPI drift
 	$(BIN)/ruff check .
