@@ -54,7 +54,7 @@ MIDDLEWARE = [
     "config.logs.RequestLogMiddleware",
     "config.metrics.RequestMetricsMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "config.static.StaticFilesMiddleware",
     "csp.middleware.CSPMiddleware",
     "config.middleware.ApiHeadersMiddleware",
     "config.middleware.BodyLimitMiddleware",
