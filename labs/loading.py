@@ -1,5 +1,10 @@
-"""Labs and their tasks from files, so that a course is data: see fixtures/labs/."""
+"""Labs and their tasks from files, so that a course is data: see fixtures/labs/.
 
+A lab whose files have not changed since they were last loaded is left alone, so that what an author edited in the
+admin (a mended rubric, a task taken back) stays when the site is started again.
+"""
+
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic import ValidationError as InvalidFile
 
 from labs.models import Lab, LabTask
-from quiz.models import Activity
+from quiz.models import Activity, LoadedFile
 
 
 class TaskFile(BaseModel):
@@ -50,39 +55,52 @@ def read_lab(path: Path) -> LabFile:
 
 
 @transaction.atomic
-def load_labs(folder: Path) -> list[Lab]:
-    """Create or update every lab of the folder; all or nothing. Loading twice changes nothing."""
+def load_labs(folder: Path, *, force: bool = False) -> list[Lab]:
+    """Create or update every lab of the folder; all or nothing. `force` loads unchanged files too."""
     paths = sorted(folder.glob("*.json"))
     if not paths:
         raise InvalidContent(f"{folder}: there is no *.json file")
-    return [load_lab(path) for path in paths]
+    return [load_lab(path, force=force) for path in paths]
 
 
-def load_lab(path: Path) -> Lab:
+def load_lab(path: Path, *, force: bool = False) -> Lab:
     content = read_lab(path)
+    loaded = {"name": f"labs/{path.name}", "digest": digest_of(path, content)}
     lab = Lab.objects.filter(slug=content.slug).first() or Lab(slug=content.slug)
+    if lab.pk and not force and LoadedFile.objects.filter(**loaded).exists():
+        return lab
     lab.title, lab.summary = content.title, content.summary
     save(lab, path)
     for task in content.tasks:
         load_task(lab, task, path)
+    LoadedFile.objects.update_or_create(name=loaded["name"], defaults=loaded)
     return lab
+
+
+def digest_of(path: Path, content: LabFile) -> str:
+    """Of the lab's file and of all prompts that it names."""
+    digest = hashlib.sha256(path.read_bytes())
+    for task in content.tasks:
+        digest.update(prompt_of(path, task).encode())
+    return digest.hexdigest()
+
+
+def prompt_of(path: Path, task: TaskFile) -> str:
+    try:
+        return (path.parent / task.prompt).read_text("utf-8")
+    except (OSError, ValueError) as exc:
+        raise InvalidContent(f"{path}: prompt: {task.prompt}: {exc}") from exc
 
 
 def load_task(lab: Lab, content: TaskFile, path: Path) -> LabTask:
     activity = Activity.objects.filter(slug=content.activity).first()
     if activity is None:
         raise InvalidContent(f"{path}: activity: {content.activity} is not there; load the course first")
-    prompt = path.parent / content.prompt
-    if not prompt.is_file():
-        raise InvalidContent(f"{path}: prompt: {prompt} is not there")
-    task = LabTask.objects.filter(activity=activity).first() or LabTask(activity=activity)
+    # Published when it is new; afterwards that is the author's decision.
+    task = LabTask.objects.filter(activity=activity).first() or LabTask(activity=activity, published=True)
     task.lab, task.kind, task.rubric = lab, content.kind, content.rubric
     task.staff_points = content.staff_points
-    task.prompt, task.attempts_allowed, task.published = (
-        prompt.read_text("utf-8"),
-        content.attempts_allowed,
-        True,
-    )
+    task.prompt, task.attempts_allowed = prompt_of(path, content), content.attempts_allowed
     save(task, path)
     return task
 

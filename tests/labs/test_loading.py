@@ -28,8 +28,36 @@ def change(folder: Path, **values: Any) -> None:
 
 def test_loading_twice_changes_nothing(lab, task):
     before = LabTask.objects.values().get()
-    load_labs(FIXTURES)
+    load_labs(FIXTURES, force=True)
     assert LabTask.objects.values().get() == before
+
+
+def test_what_an_author_edited_stays_while_the_files_have_not_changed(lab, task):
+    LabTask.objects.update(prompt="Mended.", attempts_allowed=7, published=False)
+    load_labs(FIXTURES)
+    edited = LabTask.objects.get(pk=task.pk)
+    assert (edited.prompt, edited.attempts_allowed, edited.published) == ("Mended.", 7, False)
+
+
+def test_a_changed_prompt_is_loaded_and_a_task_that_was_taken_back_stays_so(lab, task, folder):
+    LabTask.objects.update(prompt="Mended.", published=False)
+    (folder / "moe-balance-hbm.md").write_text("From the file.")
+    load_labs(folder)
+    loaded = LabTask.objects.get(pk=task.pk)
+    assert (loaded.prompt, loaded.published) == ("From the file.", False)
+
+
+def test_force_loads_unchanged_files_over_what_was_edited(lab, task):
+    LabTask.objects.update(prompt="Mended.")
+    load_labs(FIXTURES, force=True)
+    assert LabTask.objects.get(pk=task.pk).prompt == task.prompt
+
+
+def test_a_prompt_that_is_not_there_is_refused(offering, folder):
+    (folder / "moe-balance-hbm.md").unlink()
+    with pytest.raises(InvalidContent, match=r"prompt: moe-balance-hbm\.md"):
+        load_labs(folder)
+    assert not Lab.objects.exists()
 
 
 def test_a_rubric_that_names_an_unknown_metric_is_refused_with_file_and_field(offering, folder):

@@ -11,10 +11,15 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("folder", type=Path, help="For instance fixtures/labs/")
+        parser.add_argument(
+            "--force",
+            action="store_true",
+            help="load also labs whose files have not changed since, over what was edited in the admin",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            labs = load_labs(options["folder"])
+            labs = load_labs(options["folder"], force=options["force"])
         except InvalidContent as exc:
             raise CommandError(str(exc)) from exc
         for lab in labs:
