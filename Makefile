@@ -2,10 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo serve test bench lint openapi clean
+.PHONY: help demo serve test test-postgres faults bench lint openapi clean
 
 help:  ## what there is
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
 demo: .venv/run.stamp  ## a new learner runs a graded lab and answers the questions, over REST, on this machine
 	$(BIN)/python demo.py
@@ -16,6 +16,12 @@ serve: .venv/run.stamp  ## web and worker on 127.0.0.1:8000 until Ctrl-C (PORT=â
 
 test: .venv/dev.stamp  ## all tests that can run on this machine
 	$(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadgroup $(ARGS)
+
+test-postgres: .venv/dev.stamp  ## the suites of quiz and labs on PostgreSQL (STAFFLOOP_TEST_DATABASE_URL)
+	STAFFLOOP_TEST_ON_POSTGRES=1 $(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadgroup tests/labs tests/quiz $(ARGS)
+
+faults: .venv/dev.stamp  ## damage a site while N runs flow, and count (N=20 TRANSPORT=embedded|redis|rabbitmq SEED=1)
+	$(BIN)/python -m tests.faults --runs $(or $(N),20) --transport $(or $(TRANSPORT),embedded) --seed $(or $(SEED),1)
 
 bench: .venv/dev.stamp  ## measurements, as ratios in one run; asserts nothing
 	@for script in tests/bench/bench_*.py; do \
