@@ -68,7 +68,7 @@ def count(account: Account, submitted: int) -> tuple[dict[str, int], list[str]]:
         "interrupted three times": len(thrice),
         "calls repeated": account.calls_repeated,
         "lost": len(lost) + len(never_picked),
-        "doubled": len(doubled),
+        "doubled": len(doubled) + max(0, len(runs) - submitted),
         "stuck": len(stuck) + preparing.count(),
         "wrongly failed": len(wrong),
         "inconsistent": len(attempts) + len(unsound),

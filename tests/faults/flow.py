@@ -50,7 +50,9 @@ class Learner:
         self.account = account
 
     def call(self, method: str, path: str, body: Any = None, *, token: str = "") -> httpx.Response:
+        """The answer. One key for all repetitions: what was heard the first time is answered as the first time."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers["Idempotency-Key"] = f'"{secrets.token_hex(8)}"'
         deadline = time.monotonic() + PATIENCE_S
         last = ""
         while time.monotonic() < deadline:
@@ -59,7 +61,7 @@ class Learner:
             except httpx.TransportError as error:
                 last = repr(error)
             else:
-                if answer.status_code < 500 and answer.status_code != 429:
+                if not is_passing(answer):
                     return answer
                 last = f"{answer.status_code} {answer.text[:200]}"
             self.account.calls_repeated += 1
@@ -107,6 +109,12 @@ class Learner:
                 place = self.call("POST", "tasks/moe-balance-hbm/attempts/", {}, token=token).json()
             time.sleep(PAUSE_S)
         raise GivenUp("an attempt was never prepared")
+
+
+def is_passing(answer: httpx.Response) -> bool:
+    """Whether to ask again: the site is broken or busy, or the first request with this key is still under way."""
+    status = answer.status_code
+    return status >= 500 or status == 429 or (status == 409 and "idempotency-key" in answer.text)
 
 
 class Flow:
