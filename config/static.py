@@ -31,7 +31,7 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
         if isinstance(request, ASGIRequest):
             # The response goes on holding the file, and closes it.
             response.streaming_content = parts(response.file_to_stream)
-        return response  # type: ignore[no-any-return]
+        return response
 
 
 async def parts(file: IO[bytes] | None) -> AsyncIterator[bytes]:

@@ -1,9 +1,12 @@
 """Forms from JSON Schemas: what a page shows for each property, and what a plain form post means."""
 
+import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
+
+from django.core.files.uploadedfile import UploadedFile
 
 # Words that a name spells in lower case and a reader does not.
 SPELLINGS = {
@@ -48,10 +51,11 @@ class Field:
     label: str
     unit: str
     help: str
-    control: str  # "choice", "switch", "number" or "text"
-    type: str  # JSON type of the value: "integer", "number", "boolean" or "string"
+    control: str  # "choice", "switch", "number", "text", "long" (lines, or a file of them) or "json"
+    type: str  # JSON type of the value: "integer", "number", "boolean", "string", "array" or "object"
     minimum: Any = None
     maximum: Any = None
+    limit_bytes: int | None = None  # of a long text as UTF-8
     choices: tuple[Choice, ...] = ()
     value: str = ""
     checked: bool = False
@@ -72,6 +76,11 @@ class Field:
     @property
     def described_by(self) -> str:
         return f"{self.id}-help {self.id}-error"
+
+    @property
+    def file_name(self) -> str:
+        """Of the input that takes a long text from a file."""
+        return file_name(self.pointer)
 
 
 @dataclass(frozen=True)
@@ -95,47 +104,69 @@ def build(
     """The schema's properties as fields, under their `group` in order of first appearance.
 
     at: pointer of the object in the request's body, such as "/params". values win over the schema's defaults.
-    errors: pointer → sentence.
+    errors: pointer → sentence; one below a field's pointer is shown at the field, its place named.
     """
     groups: dict[str, list[Field]] = {}
     required = schema.get("required", ())
     for name, part in schema["properties"].items():
         value = values.get(name, part.get("default"))
-        field = build_field(
-            name, part, f"{at}/{name}", value, name in required, (errors or {}).get(f"{at}/{name}", "")
-        )
+        field = build_field(name, part, f"{at}/{name}", value)
+        error = error_at(field.pointer, errors or {})
+        field = replace(field, required=name in required, error=error)
         groups.setdefault(part.get("group", ""), []).append(field)
     return [Group(title, tuple(fields)) for title, fields in groups.items()]
 
 
-def build_field(
-    name: str, part: Mapping[str, Any], pointer: str, value: Any, required: bool, error: str
-) -> Field:
-    common: dict[str, Any] = {
-        "name": name,
-        "pointer": pointer,
-        "label": label(name),
-        "unit": part.get("unit", ""),
-        "help": part.get("description", ""),
-        "required": required,
-        "error": error,
-    }
-    kind = part.get("type", "string")
+def fields_of(groups: Iterable[Group]) -> list[Field]:
+    return [field for group in groups for field in group.fields]
+
+
+def build_field(name: str, part: Mapping[str, Any], pointer: str, value: Any) -> Field:
+    kind = json_type(part)
+    field = Field(
+        name=name,
+        pointer=pointer,
+        label=label(name),
+        unit=part.get("unit", ""),
+        help=part.get("description", ""),
+        control="text",
+        type=kind,
+        value=text_of(value),
+    )
     if "enum" in part:
         choices = tuple(Choice(str(one), str(one), str(one) == str(value)) for one in part["enum"])
-        return Field(**common, control="choice", type=kind, choices=choices, value=text_of(value))
+        return replace(field, control="choice", choices=choices)
     if kind == "boolean":
-        return Field(**common, control="switch", type=kind, checked=value in (True, "on", "true"))
+        return replace(field, control="switch", checked=value in (True, "on", "true"))
     if kind in ("integer", "number"):
-        return Field(
-            **common,
-            control="number",
-            type=kind,
-            minimum=part.get("minimum"),
-            maximum=part.get("maximum"),
-            value=text_of(value),
-        )
-    return Field(**common, control="text", type=kind, value=text_of(value))
+        return replace(field, control="number", minimum=part.get("minimum"), maximum=part.get("maximum"))
+    if kind in ("array", "object"):
+        return replace(field, control="json", value=value if isinstance(value, str) else json_text(value))
+    if is_long_text(part):
+        return replace(field, control="long", limit_bytes=part.get("maxBytes"))
+    return field
+
+
+def json_type(part: Mapping[str, Any]) -> str:
+    """The JSON type; of a value that may also be null, the other one."""
+    options = [one["type"] for one in part.get("anyOf", ()) if one.get("type") not in (None, "null")]
+    return str(part.get("type") or (options[0] if options else "string"))
+
+
+def is_long_text(part: Mapping[str, Any]) -> bool:
+    return part.get("format") == "textarea"
+
+
+def error_at(pointer: str, errors: Mapping[str, str]) -> str:
+    """What was refused about the field: of [0][3], the value at that place inside it, and so on."""
+    found = []
+    for place, text in errors.items():
+        if place == pointer:
+            found.append(text)
+        elif place.startswith(f"{pointer}/"):
+            inside = "".join(f"[{step}]" for step in place.removeprefix(f"{pointer}/").split("/"))
+            found.append(f"{inside}: {text}")
+    return "; ".join(found)
 
 
 def text_of(value: Any) -> str:
@@ -144,31 +175,86 @@ def text_of(value: Any) -> str:
     return "" if value is None else str(value)
 
 
+def json_text(value: Any) -> str:
+    """JSON with one row of a matrix a line."""
+    if value is None:
+        return ""
+    if isinstance(value, list) and value and all(isinstance(row, list) for row in value):
+        return "[\n" + ",\n".join(f"  {json.dumps(row)}" for row in value) + "\n]"
+    return json.dumps(value)
+
+
 WHOLE = re.compile(r"[+-]?\d{1,30}")
 
 
 def parse(schema: Mapping[str, Any], *, at: str, data: Mapping[str, str]) -> dict[str, Any]:
     """The posted texts as JSON values. What is no number stays text, so that the model refuses it by name.
 
-    An unticked switch is false; an empty required field is left out.
+    An unticked switch is false; an empty required field, and empty JSON, is left out.
     """
     values: dict[str, Any] = {}
     for name, part in schema["properties"].items():
         text = data.get(f"{at}/{name}")
-        kind = part.get("type", "string")
+        kind = json_type(part)
         if kind == "boolean":
             values[name] = text is not None
-        elif text is not None and not (text.strip() == "" and name in schema.get("required", ())):
-            values[name] = number_of(text.strip(), kind)
+        elif text is not None and not (
+            text.strip() == "" and (name in schema.get("required", ()) or kind in ("array", "object"))
+        ):
+            values[name] = (
+                without_carriage_returns(text) if is_long_text(part) else value_of(text.strip(), kind)
+            )
     return values
 
 
-def number_of(text: str, kind: str) -> Any:
+def without_carriage_returns(text: str) -> str:
+    """A form sends every line's end as CR LF, whatever the text had."""
+    return text.replace("\r\n", "\n")
+
+
+def value_of(text: str, kind: str) -> Any:
     if kind == "integer" and WHOLE.fullmatch(text):
         return int(text)
-    if kind == "number":
-        try:
+    try:
+        if kind == "number":
             return float(text)
-        except ValueError:
-            return text
+        if kind in ("array", "object"):
+            return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
     return text
+
+
+def file_name(pointer: str) -> str:
+    return f"{pointer}:file"
+
+
+def read_files(
+    schema: Mapping[str, Any], *, at: str, files: Mapping[str, UploadedFile]
+) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """(name → text of the file chosen for it, faults by pointer). A chosen file wins over what was typed."""
+    texts: dict[str, str] = {}
+    faults: list[tuple[str, str]] = []
+    for name, part in schema["properties"].items():
+        pointer = f"{at}/{name}"
+        file = files.get(file_name(pointer))
+        if file is None or not is_long_text(part):
+            continue
+        try:
+            texts[name] = text_in(file, part.get("maxBytes"))
+        except ValueError as exc:
+            faults.append((pointer, str(exc)))
+    return texts, faults
+
+
+def text_in(file: UploadedFile, limit_bytes: int | None) -> str:
+    """ValueError where it is too large, or no text."""
+    if limit_bytes is not None and (file.size or 0) > limit_bytes:
+        raise ValueError(f"{file.name} has {file.size:,} bytes; at most {limit_bytes:,}")
+    try:
+        text = file.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{file.name} is not text in UTF-8") from None
+    if "\0" in text:
+        raise ValueError(f"{file.name} holds NUL bytes: it is binary, not text")
+    return without_carriage_returns(text)

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from labs.views import explore, runs, tasks
+from labs.views import explore, reflections, runs, tasks
 
 urlpatterns = [
     path("", explore.labs, name="labs-page"),
@@ -10,5 +10,8 @@ urlpatterns = [
     path("attempts/<uuid:public_id>/", tasks.attempt, name="task-attempt-page"),
     path("runs/<uuid:public_id>/", runs.run, name="run-page"),
     path("runs/<uuid:public_id>/cancel/", runs.cancel, name="run-cancel"),
+    path("runs/<uuid:public_id>/explanation/", reflections.explain, name="run-explain"),
+    path("runs/<uuid:public_id>/explanation/self-check/", reflections.self_check, name="run-self-check"),
+    path("runs/<uuid:public_id>/what-if/", reflections.what_if, name="run-what-if"),
     path("<slug:slug>/", explore.lab, name="lab-page"),
 ]

@@ -8,6 +8,8 @@ from typing import Any
 from labs.page_forms import label
 
 HEAT_LEVELS = 8
+# A longer text is named by its length.
+LONGEST_SHOWN = 200
 # Of a description: the table's columns say it already.
 PLACEMENT_SUFFIX = re.compile(r",? *(contiguous|chosen setting)\.$")
 BYTE_STEPS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
@@ -20,7 +22,9 @@ def figure_text(value: Any, unit: str = "") -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
-        return value
+        return value if len(value) <= LONGEST_SHOWN else f"a text of {len(value):,} characters"
+    if isinstance(value, list):
+        return matrix_text(value)
     if unit == "0 or 1":
         return "yes" if value else "no"
     if unit == "fraction":
@@ -32,6 +36,27 @@ def figure_text(value: Any, unit: str = "") -> str:
     if unit in ("", "ratio", "count") or unit.endswith("index"):
         return significant(value)
     return f"{significant(value)}{'' if unit == '%' else ' '}{unit}"
+
+
+def matrix_text(rows: list[Any]) -> str:
+    """A table of numbers by its size."""
+    if is_matrix(rows):
+        return f"{len(rows)} × {max(len(row) for row in rows)} numbers"
+    return ", ".join(figure_text(one) for one in rows)
+
+
+def queue_text(before: int, wait_s: float | None) -> str:
+    """What a queued run waits for. before: runs served before it; wait_s: None while no worker is alive."""
+    place = {0: "Yours is the next run", 1: "1 run before yours"}.get(before, f"{before:,} runs before yours")
+    if wait_s is None:
+        return f"{place}; no worker is alive just now, it starts when one is."
+    return f"{place}; {duration_text(wait_s)}."
+
+
+def duration_text(seconds: float) -> str:
+    if seconds < 1:
+        return "a moment"
+    return f"about {seconds:.0f} s" if seconds < 90 else f"about {seconds / 60:.0f} min"
 
 
 def labelled(name: str, value: Any, unit: str = "") -> tuple[str, str]:

@@ -47,11 +47,14 @@ def lab(request: HttpRequest, slug: str) -> HttpResponse:
     errors: dict[str, str] = {}
     refusal: Refusal | None = None
     if request.method == "POST":
-        values = page_forms.parse(schema, at="/params", data=request.POST)
+        texts, faults = page_forms.read_files(schema, at="/params", files=request.FILES)
+        values = {**page_forms.parse(schema, at="/params", data=request.POST), **texts}
         seed = page_forms.parse(SEED_SCHEMA, at="", data=request.POST).get("seed", 0)
         try:
             if not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
                 raise InvalidInput([("/seed", "must be a whole number from 0")])
+            if faults:
+                raise InvalidInput(faults)
             run = services.submit_run(learner=learner, lab=row, params=values, seed=seed)
         except Refusal as exc:
             refusal, errors, values = exc, error_texts(exc), {**values, "seed": seed}
@@ -64,6 +67,7 @@ def lab(request: HttpRequest, slug: str) -> HttpResponse:
         "lab": row,
         "groups": groups,
         "problems": summary(refusal, groups) if refusal else [],
+        "takes_files": any(field.control == "long" for field in page_forms.fields_of(groups)),
         "runs": Run.objects.for_learner(learner).filter(lab=row).order_by("-pk")[:RUNS_SHOWN],
         "tasks": tasks_of(learner, row),
         "run_page": run_page_pattern(),

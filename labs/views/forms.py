@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
-from labs.page_forms import Group
+from labs import page_forms
+from labs.models import Lab
+from labs.page_forms import Choice, Field, Group
+from labs.schemas import lab_schema
 from quiz.errors import Refusal
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
@@ -29,17 +32,30 @@ def error_texts(exc: Refusal) -> dict[str, str]:
 
 
 def summary(exc: Refusal, groups: Iterable[Group]) -> list[Problem]:
-    fields = {field.pointer: field for group in groups for field in group.fields}
+    fields = page_forms.fields_of(groups)
     if not exc.errors:
         return [Problem("", "", exc.detail)]
-    return [
-        Problem(fields[pointer].id, fields[pointer].label, text)
-        if pointer in fields
-        else Problem("", pointer.lstrip("/"), text)
-        for pointer, text in error_texts(exc).items()
-    ]
+    return [line_of(pointer, text, fields) for pointer, text in error_texts(exc).items()]
+
+
+def line_of(pointer: str, text: str, fields: Iterable[Field]) -> Problem:
+    """A fault inside a field's value, such as [0][3] of a table, leads to that field."""
+    for field in fields:
+        if said := page_forms.error_at(field.pointer, {pointer: text}):
+            return Problem(field.id, field.label, said)
+    return Problem("", pointer.lstrip("/"), text)
 
 
 def run_page_pattern() -> str:
     """The URL of a run's page with NO_ID in the place of its id, for the module that submits over REST."""
     return reverse("run-page", args=[NO_ID])
+
+
+def parameter_choices(lab: Lab, chosen: str = "") -> list[tuple[str, list[Choice]]]:
+    """(group, parameters) of the lab, for a select."""
+    groups = page_forms.build(lab_schema(lab.job, "parameters"), at="/params", values={})
+    return [(group.title, [choice_of(field, chosen) for field in group.fields]) for group in groups]
+
+
+def choice_of(field: Field, chosen: str) -> Choice:
+    return Choice(field.name, field.label, field.name == chosen)

@@ -10,14 +10,19 @@ from django.views.decorators.http import require_http_methods
 
 from labs import page_forms, services
 from labs.models import LabTask, Run, TaskAttempt
+from labs.page_forms import Group
 from labs.presentation import Scenario, scenario
 from labs.rubric import AnyCriterion
-from labs.schemas import lab_schema, open_parameter_schema, prediction_schema
+from labs.schemas import artefact_schema, lab_schema, open_parameter_schema, prediction_schema
 from labs.views.forms import error_texts, run_page_pattern, summary
-from quiz.errors import Refusal
+from labs.views.placements import PLACEMENT, placement_scene, start_of
+from quiz.errors import InvalidInput, Refusal
 from quiz.models import Enrollment, Learner, Offering
 from quiz.views.course import visible_offerings
 from quiz.views.people import learner_of
+
+# Kinds of criteria under which a prediction that comes true earns more.
+JUDGES_PREDICTION = ("predicted_exactly", "predicted_within")
 
 
 @login_required
@@ -92,8 +97,10 @@ def attempt(request: HttpRequest, public_id: str) -> HttpResponse:
     refusal: Refusal | None = None
     posted: dict[str, Any] = {}
     if request.method == "POST":
-        posted = posted_values(request, row)
+        posted, faults = posted_values(request, row)
         try:
+            if faults:
+                raise InvalidInput(faults)
             run = services.submit_run(learner=learner, lab=row.task.lab, task_attempt=row, **posted)
         except Refusal as exc:
             refusal = exc
@@ -112,36 +119,64 @@ def attempt(request: HttpRequest, public_id: str) -> HttpResponse:
     return render(request, "labs/attempt.html", context, status=refusal.status if refusal else 200)
 
 
-def posted_values(request: HttpRequest, attempt: TaskAttempt) -> dict[str, Any]:
-    """Parameters and prediction of a form post; a locked prediction is sent again as it was."""
+def posted_values(request: HttpRequest, attempt: TaskAttempt) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """(parameters, prediction and artefact of a form post, faults of chosen files).
+
+    A locked prediction is sent again as it was.
+    """
     job, kind = attempt.task.lab.job, attempt.task.task_kind
     prediction = attempt.prediction or page_forms.parse(
         prediction_schema(kind), at="/prediction", data=request.POST
     )
-    params = page_forms.parse(open_parameter_schema(job, kind), at="/params", data=request.POST)
-    return {"params": params, "prediction": prediction}
+    schema = open_parameter_schema(job, kind)
+    texts, faults = page_forms.read_files(schema, at="/params", files=request.FILES)
+    params = page_forms.parse(schema, at="/params", data=request.POST)
+    handed_in = artefact_schema(kind)
+    artefact = page_forms.parse(handed_in, at="/artefact", data=request.POST) if handed_in else None
+    return {"params": {**params, **texts}, "prediction": prediction, "artefact": artefact}, faults
 
 
 def form_context(attempt: TaskAttempt, posted: dict[str, Any], refusal: Refusal | None) -> dict[str, Any]:
     job, kind = attempt.task.lab.job, attempt.task.task_kind
     errors = error_texts(refusal) if refusal else {}
     assert attempt.instance is not None
-    drawn = attempt.instance["params"]
     groups = page_forms.build(
         open_parameter_schema(job, kind),
         at="/params",
-        values={**drawn, **posted.get("params", {})},
+        values={**attempt.instance["params"], **posted.get("params", {})},
         errors=errors,
     )
     guesses = posted.get("prediction") or attempt.prediction or {}
     prediction = page_forms.build(prediction_schema(kind), at="/prediction", values=guesses, errors=errors)
+    artefact, scene = artefact_context(attempt, posted.get("artefact"), errors)
+    asked = [*prediction, *groups, *artefact]
     return {
         "groups": groups,
-        "prediction": [field for group in prediction for field in group.fields],
-        "problems": summary(refusal, [*groups, *prediction]) if refusal else [],
+        "prediction": page_forms.fields_of(prediction),
+        "prediction_is_judged": any(criterion.kind in JUDGES_PREDICTION for criterion in rubric_of(attempt)),
+        "artefact": page_forms.fields_of(artefact),
+        "placement_scene": scene,
+        "takes_files": any(field.control == "long" for field in page_forms.fields_of(asked)),
+        "problems": summary(refusal, asked) if refusal else [],
         "scenario": drawn_scenario(attempt),
         "run_page": run_page_pattern(),
     }
+
+
+def rubric_of(attempt: TaskAttempt) -> tuple[AnyCriterion, ...]:
+    return attempt.task.parsed_rubric().criteria
+
+
+def artefact_context(
+    attempt: TaskAttempt, posted: dict[str, Any] | None, errors: dict[str, str]
+) -> tuple[list[Group], dict[str, Any] | None]:
+    """(fields of the artefact, the scene of a placement): none where the task asks for none."""
+    schema = artefact_schema(attempt.task.task_kind)
+    if schema is None:
+        return [], None
+    scene = placement_scene(attempt) if PLACEMENT in schema["properties"] else None
+    values = posted if posted is not None else start_of(scene)
+    return page_forms.build(schema, at="/artefact", values=values, errors=errors), scene
 
 
 def drawn_scenario(attempt: TaskAttempt) -> Scenario:

@@ -1,18 +1,31 @@
-// <staffloop-run data-url data-state>: live progress of a run, then its result and its figures, without a reload.
-import { Problem, poll, renew } from "../quiz/api.js";
+// <staffloop-run data-url data-tickets data-state>: live progress of a run, then its result and its figures, without
+// a reload. It hears the run's event stream; where there is none, it polls.
+import { Problem, poll, renew, send } from "../quiz/api.js";
+import { hear } from "./stream.js";
 
 const ACTIVE = ["queued", "running"];
+// The stream does not tell a run's place in the queue.
+const ASK_PLACE_MS = 3000;
 
-/** @param {{state: string, progress: {done: number, total: number | null}}} run */
-function progressText(run) {
-  if (run.state === "queued") return "Waiting for a worker.";
-  if (!run.progress.total) return "The worker is starting it.";
-  return `Step ${run.progress.done} of ${run.progress.total}.`;
+/** @param {number} seconds */
+function durationText(seconds) {
+  if (seconds < 1) return "a moment";
+  return seconds < 90 ? `about ${Math.round(seconds)} s` : `about ${Math.round(seconds / 60)} min`;
+}
+
+/** @param {{position: number, expected_wait_s: number | null}} queue */
+function queueText({ position, expected_wait_s }) {
+  const place =
+    position === 0 ? "Yours is the next run" : position === 1 ? "1 run before yours" : `${position} runs before yours`;
+  if (expected_wait_s === null) return `${place}; no worker is alive just now, it starts when one is.`;
+  return `${place}; ${durationText(expected_wait_s)}.`;
 }
 
 class StaffloopRun extends HTMLElement {
   connectedCallback() {
     this.stop = new AbortController();
+    /** What is known of the run; events add to it. @type {any} */
+    this.run = { state: this.dataset.state || "", progress: {}, queue: null, figures_ready: false };
     this.follow(this.stop.signal).catch((error) => {
       this.say(error instanceof Problem ? error.message : "Something went wrong here. Reload the page.");
     });
@@ -20,30 +33,48 @@ class StaffloopRun extends HTMLElement {
 
   disconnectedCallback() {
     this.stop?.abort();
+    clearInterval(this.asking);
   }
 
   /** @param {AbortSignal} signal */
   async follow(signal) {
-    const url = this.dataset.url || "";
-    let state = this.dataset.state || "";
     let figures = "figuresAwaited" in this.dataset;
-    if (ACTIVE.includes(state)) {
-      const heard = (/** @type {boolean} */ reachable) => {
-        if (!reachable) this.say("The server cannot be reached; trying again …");
-      };
-      await poll(url, (run) => this.show(run), signal, heard);
+    if (ACTIVE.includes(this.run.state)) {
+      await this.until((run) => this.show(run), signal);
       if (signal.aborted) return;
       await renew("run-body");
       const done = this.querySelector("#run-body > p");
-      state = this.dataset.state || "";
-      this.announce(`The run has ended: ${done?.textContent?.trim() || state}`);
-      figures = state === "graded" && !this.querySelector("staffloop-figure");
+      this.announce(`The run has ended: ${done?.textContent?.trim() || this.run.state}`);
+      figures = this.run.state === "graded" && !this.querySelector("staffloop-figure");
     }
     if (!figures) return;
-    await poll(url, (run) => run.figures_ready, signal);
+    await this.until((run) => run.figures_ready, signal);
     if (signal.aborted) return;
     await renew("run-figures");
     this.announce("The figures are drawn.");
+  }
+
+  /**
+   * @param {(run: any) => boolean} visit
+   * @param {AbortSignal} signal
+   */
+  async until(visit, signal) {
+    const told = await hear(this.dataset.tickets || "", (name, data) => visit(this.heard(name, data)), signal);
+    if (told || signal.aborted) return;
+    await poll(this.dataset.url || "", (run) => visit((this.run = run)), signal, (reachable) => {
+      if (!reachable) this.say("The server cannot be reached; trying again …");
+    });
+  }
+
+  /**
+   * @param {string} name of an event
+   * @param {any} data
+   */
+  heard(name, data) {
+    if (name === "state") this.run = { ...this.run, state: data.state, queue: null, progress: {} };
+    if (name === "progress") this.run.progress = data;
+    if (name === "figures-ready") this.run.figures_ready = true;
+    return this.run;
   }
 
   /**
@@ -51,19 +82,38 @@ class StaffloopRun extends HTMLElement {
    * @returns {boolean} whether it has ended
    */
   show(run) {
-    this.dataset.state = run.state;
-    if (!ACTIVE.includes(run.state)) return true;
-    this.say(progressText(run));
+    const { state, queue, progress } = run;
+    this.dataset.state = state;
+    this.askPlace(state === "queued" && !queue);
+    if (!ACTIVE.includes(state)) return true;
+    if (queue) this.say(queueText(queue));
+    if (state === "running") {
+      this.say(progress.total ? `Step ${progress.done} of ${progress.total}.` : "The worker is starting it.");
+    }
     const badge = this.querySelector("[data-state-text]");
-    if (badge) badge.textContent = run.state === "queued" ? "Queued" : "Running";
+    if (badge) badge.textContent = state === "queued" ? "Queued" : "Running";
     const bar = this.querySelector("progress");
-    if (bar && run.progress.total) {
-      bar.max = run.progress.total;
-      bar.value = run.progress.done;
+    if (bar && progress.total) {
+      bar.max = progress.total;
+      bar.value = progress.done;
     }
     // Read out only the change of state, not every step.
-    this.announce(run.state === "queued" ? "Waiting for a worker." : "The run is computing.");
+    this.announce(state === "queued" ? "Waiting for a worker." : "The run is computing.");
     return false;
+  }
+
+  /** Ask now and then for the place in the queue, or no more. @param {boolean} unknown */
+  askPlace(unknown) {
+    if (unknown === Boolean(this.asking)) return;
+    clearInterval(this.asking);
+    this.asking = undefined;
+    if (!unknown) return;
+    this.asking = setInterval(() => {
+      send("GET", this.dataset.url || "").then(
+        ({ queue }) => this.asking && queue && this.say(queueText(queue)),
+        () => undefined, // the stream says when the server is gone
+      );
+    }, ASK_PLACE_MS);
   }
 
   /** @param {string} text */
