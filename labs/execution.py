@@ -14,6 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F
 from django.db.models.functions import Coalesce, Now
 
 from labs import dispatch, rubric, runner
@@ -209,6 +210,10 @@ def draw_run_figures(run_id: int) -> None:
     run = Run.objects.select_related("lab").filter(pk=run_id, state=Run.State.GRADED).first()
     if run is None or run.report is None or run.figures.exists():
         return
+    if run.figures_tries >= settings.RUN_MAX_TRIES:
+        return
+    # Counted when it begins: a message that was lost or waits in a long queue is no try.
+    Run.objects.filter(pk=run.pk).update(figures_tries=F("figures_tries") + 1, figures_sent_at=Now())
     report = {**run.report, "provenance": run.provenance or {}}
     try:
         with logs.bind(run=str(run.public_id)):

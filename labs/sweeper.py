@@ -35,13 +35,12 @@ def sweep(*, reap: bool = True) -> None:
     for run in fail_versions_without_worker():
         log.error("run %s: failed: no worker has its version", run.public_id)
     # As many as could start now: while all slots are taken, a message more would find nothing to do.
-    unheard = fair_order(Run.objects.waiting_unheard(settings.SWEEP_RESEND_S))
-    for run in unheard[: free_slots()]:
+    free = free_slots()
+    for run in fair_order(Run.objects.waiting_unheard(settings.SWEEP_RESEND_S))[:free]:
         dispatch.send_run(run.pk)
     for pk in unheard_preparations():
         dispatch.send_preparation(pk)
-    for pk in undrawn_runs():
-        Run.objects.filter(pk=pk).update(figures_tries=F("figures_tries") + 1)
+    for pk in undrawn_runs()[:free]:
         dispatch.send_drawing(pk)
     forget_old_answers()
     forget_old_tickets()

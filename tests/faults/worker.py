@@ -38,7 +38,10 @@ if skew_s := float(os.environ.get("FAULTS_SKEW_S", "0")):
 @worker_init.connect
 def change_the_product(**kwargs: Any) -> None:
     """When Django's apps are loaded, before the first task."""
+    from django.conf import settings
+
     from labs import execution, runner
+    from labs.models import Run
 
     runner.SERVER = runner.WarmServer("--entries", "tests.faults.entries")
     draw = execution.draw_run_figures
@@ -46,5 +49,7 @@ def change_the_product(**kwargs: Any) -> None:
     def draw_some(run_id: int) -> None:
         if draws(run_id):
             draw(run_id)
+        else:  # as after the last try, so that nobody asks again
+            Run.objects.filter(pk=run_id).update(figures_tries=settings.RUN_MAX_TRIES)
 
     execution.draw_run_figures = draw_some

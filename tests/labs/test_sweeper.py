@@ -5,8 +5,10 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from labs.models import Run, TaskAttempt
+from labs.execution import draw_run_figures
+from labs.models import Run, TaskAttempt, Worker
 from labs.preparation import prepare_attempt
+from labs.runner import JobFailed
 from labs.services import open_attempt
 from labs.sweeper import sweep
 from tests.labs.conftest import execute, report_for
@@ -114,11 +116,31 @@ def test_two_deliveries_of_a_preparation_draw_one_instance(task, offering, learn
     assert calls == [1]
 
 
-def test_figures_that_were_never_drawn_are_asked_for_at_most_three_times(run, simulation, messages, settings):
+@pytest.fixture
+def undrawn(run, simulation, messages, settings) -> Run:
+    """Graded, its first message to draw lost."""
     simulation(report_for(run))
     execute(run)
     messages.clear()
     settings.SWEEP_RESEND_S = 0
+    return run
+
+
+def test_figures_whose_messages_are_lost_are_asked_for_until_somebody_begins(undrawn, messages):
     for _ in range(5):
         sweep()
-    assert messages == [("labs.draw_figures", run.pk)] * 3
+    assert messages == [("labs.draw_figures", undrawn.pk)] * 5
+
+
+def test_figures_that_cannot_be_drawn_are_tried_three_times(undrawn, simulation, messages):
+    simulation(JobFailed("crash", "the renderer died"))
+    for _ in range(5):
+        sweep()
+        draw_run_figures(undrawn.pk)
+    assert messages == [("labs.draw_figures", undrawn.pk)] * 3
+
+
+def test_no_figures_are_asked_for_while_all_slots_are_taken(undrawn, messages, worker):
+    Worker.objects.update(slots=0)
+    sweep()
+    assert messages == []
