@@ -12,15 +12,18 @@ from config.problems import problem_response
 class BodyLimitMiddleware:
     """Refuses an API body that announces more than the limit, before a byte of it is parsed.
 
-    A body without a length is bounded by Django itself while it reads (DATA_UPLOAD_MAX_MEMORY_SIZE).
+    A body that comes in chunks announces no length, and the REST framework would take it for an empty one: a run with
+    other parameters than those that were sent. It is refused too.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        length = request.META.get("CONTENT_LENGTH") or "0"
+        length = request.META.get("CONTENT_LENGTH") or ""
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        if request.path.startswith("/api/") and not length and "Transfer-Encoding" in request.headers:
+            return problem_response(411, "length-required", "Send the body whole, with its Content-Length.")
         if request.path.startswith("/api/") and length.isdigit() and int(length) > limit:
             detail = f"The body has {length} bytes; at most {limit} are read."
             return problem_response(413, "body-too-large", detail)
