@@ -308,7 +308,9 @@ class RunSerializer(serializers.ModelSerializer[Run]):
     def get_params(self, run: Run) -> dict[str, Any]:
         if run.task_attempt is None or run.report is not None:
             return dict(run.params)
-        return {name: run.params[name] for name in run.task_attempt.task.task_kind.open_parameters}
+        # A run from before an upgrade lacks what the task has opened since.
+        opened = run.task_attempt.task.task_kind.open_parameters
+        return {name: run.params[name] for name in opened if name in run.params}
 
     def get_varied_from(self, run: Run) -> str | None:
         return str(run.varied_from.public_id) if run.varied_from else None

@@ -59,6 +59,16 @@ def test_a_submission_answers_202_with_the_place_to_poll(api, attempt):
     assert api.get(response["Location"]).json()["state"] == "queued"
 
 
+def test_a_run_from_before_a_parameter_was_opened_can_still_be_read(api, attempt):
+    place = api.post(RUNS, submission(attempt), format="json")["Location"]
+    run = Run.objects.get()
+    del run.params["interval_steps"]
+    run.save()
+    shown = api.get(place).json()["params"]
+    assert shown["eplb"] is True
+    assert "interval_steps" not in shown
+
+
 def test_a_graded_run_shows_score_criteria_metrics_and_what_was_predicted(api, attempt, simulation):
     place = api.post(RUNS, submission(attempt), format="json")["Location"]
     run = Run.objects.get()
