@@ -8,7 +8,7 @@ import argparse
 import json
 import os
 import sys
-import tempfile
+import uuid
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -118,16 +118,16 @@ def run_lab(options: argparse.Namespace) -> int:
         job = catalog.get_job(options.lab)
     except catalog.UnknownLab as error:
         raise InvalidInput(f"lab: {error}") from None
-    values = _read_json(options.params, "params") if options.params else {}
+    values = {} if options.params is None else _read_json(options.params, "params")
     if not isinstance(values, dict):
         raise InvalidInput(f"params: {options.params} holds no JSON object")
     params = _validate(job.params, values | dict(_assignment(text) for text in options.set))
     if not 0 <= options.seed < 2**63:
         raise InvalidInput("seed: must lie in 0 … 2**63 − 1")
-    out = _writable(options.out) if options.out else None
+    out = None if options.out is None else _writable(options.out)
     device = _choose_device(options.device)
     report = catalog.resolve(job.simulate)(params, options.seed, _show_progress(), device=device)
-    text = json.dumps(report.model_dump(mode="json"), ensure_ascii=False, allow_nan=False)
+    text = _json(report.model_dump(mode="json"))
     if out is not None:
         _write_whole(out, text + "\n")
     print(text)
@@ -212,17 +212,22 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _writable(name: str) -> Path:
-    path = Path(name)
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
+    """Where to write: a new file or a regular one. A device or pipe would be replaced, as /dev/null by a file."""
+    path = Path(name).resolve()  # what a link names is written, not the link
+    if (path.exists() and not path.is_file()) or not os.access(path.parent, os.W_OK):
         raise InvalidInput(f"out: cannot write {name}")
     return path
 
 
 def _write_whole(path: Path, text: str) -> None:
     """All of it or nothing: a reader never finds half a report."""
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-        file.write(text)
-    Path(file.name).replace(path)
+    draft = path.with_name(f".{path.name[:80]}-{uuid.uuid4().hex}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise InvalidInput(f"out: cannot write {path}: {error.strerror}") from None
 
 
 def _choose_device(wanted: str) -> str:
@@ -250,7 +255,12 @@ def _show_progress() -> catalog.Progress:
 
 
 def _print(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    print(_json(value))
+
+
+def _json(value: Any) -> str:
+    """In ASCII: a shell's own encoding may know no other character."""
+    return json.dumps(value, allow_nan=False)
 
 
 if __name__ == "__main__":

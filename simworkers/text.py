@@ -7,6 +7,7 @@ a seam; `Traffic.seams` counts them.
 import functools
 import re
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,12 +45,30 @@ class Library:
         )
 
 
+def build_library(texts: Mapping[str, str]) -> Library:
+    """One ring for each domain's text, in this order. ValueError for a text without any token."""
+    rings = [tokenize(text) for text in texts.values()]
+    for domain, ring in zip(texts, rings, strict=True):
+        if not len(ring):
+            raise ValueError(f"{domain}: there is no token in this text")
+    lengths = np.array([len(ring) for ring in rings], dtype=np.int64)
+    return Library(tuple(texts), np.concatenate(rings), np.cumsum(lengths) - lengths, lengths)
+
+
 @functools.cache
 def load_library(domains: tuple[str, ...]) -> Library:
     """The committed corpora of these domains, in this order."""
-    rings = [tokenize((CORPORA / f"{domain}.txt").read_text(encoding="utf-8")) for domain in domains]
-    lengths = np.array([len(ring) for ring in rings], dtype=np.int64)
-    return Library(domains, np.concatenate(rings), np.cumsum(lengths) - lengths, lengths)
+    return build_library({name: (CORPORA / f"{name}.txt").read_text(encoding="utf-8") for name in domains})
+
+
+def join(first: Library, second: Library) -> Library:
+    """The rings of both, the second one's after the first one's."""
+    return Library(
+        (*first.domains, *second.domains),
+        np.concatenate([first.tokens, second.tokens]),
+        np.concatenate([first.starts, second.starts + len(first.tokens)]),
+        np.concatenate([first.lengths, second.lengths]),
+    )
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ No overlap of compute with links, no launch overhead, every token copy sent by i
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,11 +69,20 @@ class CostModel:
             self._per_gpu(hbm_s), self._per_gpu(flops_s), np.add(nvlink_s, network_s, dtype=np.float64)
         )
 
+    def expected_link_s(self, received: FloatArray) -> FloatArray:
+        """[G] link seconds of a token whose home is any GPU alike. received: [G] copies that each GPU gets of it."""
+        sent = np.tile(received / self.num_gpus, (1, self.num_gpus, 1))  # [1, G, G]
+        nvlink_s = self._links(sent, self.over_nvlink) * self.nvlink_s_per_copy
+        network_s = self._links(sent, self.over_network) * self.network_s_per_copy
+        link_s: FloatArray = nvlink_s[0] + network_s[0]
+        return link_s
+
     def _per_gpu(self, per_slot: FloatArray) -> FloatArray:
         return per_slot.reshape(len(per_slot), self.num_gpus, -1).sum(axis=2)  # type: ignore[no-any-return]
 
     @staticmethod
-    def _links(sent: IntArray, wires: NDArray[np.bool_]) -> IntArray:
+    def _links(sent: NDArray[Any], wires: NDArray[np.bool_]) -> NDArray[Any]:
         """[L, G] copies on a GPU's busier direction: links carry both directions at once."""
         across = sent * wires
-        return np.maximum(across.sum(axis=1), across.sum(axis=2))  # type: ignore[no-any-return]
+        busier: NDArray[Any] = np.maximum(across.sum(axis=1), across.sum(axis=2))
+        return busier

@@ -3,7 +3,6 @@
 L layers, E experts, G GPUs, S slots, T tokens a step, k experts a token.
 """
 
-from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,18 +10,18 @@ import torch
 
 from simworkers.catalog import Progress
 from simworkers.hardware import GPUS, MODELS
-from simworkers.moe.balancer import choose_balancer
 from simworkers.moe.checks import SHUFFLE_TOLERANCE, Checks
 from simworkers.moe.cost import CostModel
-from simworkers.moe.experts import SlotTable, dispatch
-from simworkers.moe.gate import route
-from simworkers.moe.params import DOMAINS, MoeParams
-from simworkers.moe.placement import ClusterShape, IntArray, Placement, place_contiguously
+from simworkers.moe.experts import SlotTable, count_pairs, dispatch
+from simworkers.moe.gate import library_of, route
+from simworkers.moe.params import MoeParams
+from simworkers.moe.placement import IntArray, Placement, place_contiguously
+from simworkers.moe.planning import plan, rebalances_before
 from simworkers.moe.shuffle import Move, move_weights, plan_move
 from simworkers.moe.stack import ExpertStack
 from simworkers.moe.tally import Tally
 from simworkers.rng import Stream
-from simworkers.text import draw_traffic, load_library
+from simworkers.text import draw_traffic
 
 PROBE_TOKENS = 256  # tokens that are run before and after every shuffle
 
@@ -43,7 +42,8 @@ class Engine:
     def __init__(self, params: MoeParams, seed: int, progress: Progress, device: str) -> None:
         self.params, self.progress = params, progress
         self.total_steps = params.warmup_steps + params.num_steps
-        self.library = load_library(DOMAINS)
+        self.done_steps = 0
+        self.library = library_of(params)
         self.traffic = [
             draw_traffic(
                 self.library,
@@ -58,12 +58,12 @@ class Engine:
             self.library,
             np.concatenate([traffic.positions for traffic in self.traffic]),
             params,
-            lambda: self._tick(0),
+            self.tick,
         )
-        self.stack = ExpertStack(params, device, lambda: self._tick(0))
+        self.stack = ExpertStack(params, device, self.tick)
         self.contiguous = place_contiguously(params.num_layers, params.num_experts, params.num_gpus)
         self.placement, self.tables = self.contiguous, _tables(self.contiguous)
-        self.recorded: deque[IntArray] = deque(maxlen=params.window_steps)
+        self.counts: list[IntArray] = []  # W + N × [L, E], warm-up steps first
         self.cost = CostModel(
             GPUS[params.gpu_profile],
             MODELS[params.model_profile],
@@ -83,17 +83,15 @@ class Engine:
         self.checks.placement("start", self.placement, 1, 1)
         for step in range(self.total_steps):
             measured = step - params.warmup_steps
-            if params.eplb and measured >= 0 and measured % params.interval_steps == 0:
+            if rebalances_before(params, measured):
                 self._rebalance(step, measured)
             counts = self._step(step)
-            self.recorded.append(counts.experts)
+            self.counts.append(counts.experts)
             if measured >= 0:
                 self._count(counts)
-            self.progress(step + 1, self.total_steps)
-        last = self.total_steps
-        self.checks.weights(
-            "end", self.stack.slots, self.placement, self.stack.known, lambda: self._tick(last)
-        )
+            self.done_steps = step + 1
+            self.tick()
+        self.checks.weights("end", self.stack.slots, self.placement, self.stack.known, self.tick)
 
     def _step(self, step: int) -> StepCounts:
         params = self.params
@@ -117,9 +115,9 @@ class Engine:
             flat = experts.reshape(-1)
             counts.experts[layer] = np.bincount(flat, minlength=params.num_experts)
             counts.slots[layer] = sent.counts
-            counts.sent[layer] = _pairs(origin[sent.order], sent.slot // (num_slots // gpus), gpus)
-            counts.sent_before[layer] = _pairs(origin, flat // (params.num_experts // gpus), gpus)
-            self._tick(step)
+            counts.sent[layer] = count_pairs(origin[sent.order], sent.slot // (num_slots // gpus), gpus)
+            counts.sent_before[layer] = count_pairs(origin, flat // (params.num_experts // gpus), gpus)
+            self.tick()
         return counts
 
     def _count(self, counts: StepCounts) -> None:
@@ -134,14 +132,7 @@ class Engine:
     def _rebalance(self, step: int, measured: int) -> None:
         """Place anew for the recorded load and move the weights; the step that follows finds them in place."""
         params = self.params
-        shape = ClusterShape(
-            params.num_experts + params.redundant_slots_per_gpu * params.num_gpus,
-            params.num_gpus,
-            params.num_nodes,
-            params.num_groups,
-        )
-        load = np.sum(self.recorded, axis=0)
-        placement = choose_balancer(params.eplb_policy, shape).place(load, shape)
+        placement = plan(params, np.sum(self.counts[-params.window_steps :], axis=0))
         where = f"rebalance before step {step}"
         self.checks.placement(where, placement, params.num_groups, params.num_nodes)
         if self.checks.invariants["experts_placed"].state == "broken":
@@ -151,13 +142,13 @@ class Engine:
         self.stack.slots = move_weights(self.stack.slots, move)
         self.placement, self.tables = placement, _tables(placement)
         self.moves.append((measured, move))
-        self.checks.weights(where, self.stack.slots, placement, self.stack.known, lambda: self._tick(step))
+        self.checks.weights(where, self.stack.slots, placement, self.stack.known, self.tick)
         _, moved_outputs = self._probe(step, inputs)
         self._compare(where, outputs, moved_outputs)
 
-    def _tick(self, step: int) -> None:
-        """A sign of life inside a step."""
-        self.progress(step, self.total_steps)
+    def tick(self) -> None:
+        """A sign of life."""
+        self.progress(self.done_steps, self.total_steps)
 
     def _probe(
         self, step: int, inputs: list[torch.Tensor] | None = None
@@ -176,7 +167,7 @@ class Engine:
             sent = dispatch(self.routes.experts[layer][rows], self.tables[layer])
             hidden = self.stack.layer(hidden, self.routes.logits[layer][rows], sent, layer)
             left.append(hidden)
-            self._tick(step)
+            self.tick()
         return entered, left
 
     def _compare(self, where: str, old: list[torch.Tensor], new: list[torch.Tensor]) -> None:
@@ -190,10 +181,3 @@ class Engine:
 
 def _tables(placement: Placement) -> list[SlotTable]:
     return [SlotTable(placement, layer) for layer in range(len(placement.experts))]
-
-
-def _pairs(origin: IntArray, to: IntArray, gpus: int) -> IntArray:
-    """[G, G] copies from GPU to GPU."""
-    arrived = to >= 0
-    pairs = np.bincount((origin * gpus + to)[arrived], minlength=gpus * gpus)
-    return pairs.reshape(gpus, gpus)

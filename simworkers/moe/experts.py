@@ -97,12 +97,24 @@ def dispatch(experts: NDArray[np.int16], table: SlotTable) -> Dispatch:
     return Dispatch(order, slot, np.bincount(slot[slot >= 0], minlength=table.num_slots))
 
 
+def count_pairs(origin: IntArray, to: IntArray, gpus: int) -> IntArray:
+    """[G, G] copies from GPU to GPU. origin, to: [A]; a copy that arrived nowhere has a negative `to`."""
+    arrived = to >= 0
+    pairs = np.bincount((origin * gpus + to)[arrived], minlength=gpus * gpus)
+    return pairs.reshape(gpus, gpus)
+
+
 def run_experts(
-    hidden: torch.Tensor, gate_weight: torch.Tensor, sent: Dispatch, slots: ExpertSlots, layer: int
+    hidden: torch.Tensor,
+    gate_weight: torch.Tensor,
+    sent: Dispatch,
+    slots: ExpertSlots,
+    layer: int,
+    tick: Callable[[], None] = lambda: None,
 ) -> torch.Tensor:
     """[T, H] what combine returns: the experts' outputs of each token, weighed and added in choice order.
 
-    hidden: [T, H]; gate_weight: [T, k].
+    hidden: [T, H]; gate_weight: [T, k]. tick: called per slot.
     """
     tokens, top_k = gate_weight.shape
     order = torch.from_numpy(sent.order).to(hidden.device)
@@ -115,6 +127,7 @@ def run_experts(
         gate, up = (arrived[start:stop] @ gate_up[slot]).chunk(2, dim=1)
         torch.mm(torch.nn.functional.silu(gate) * up, down[slot], out=answered[start:stop])
         start = stop
+        tick()
     returned = torch.zeros(tokens * top_k, HIDDEN, device=hidden.device)
     returned[order] = answered
     return (returned.view(tokens, top_k, HIDDEN) * gate_weight[:, :, None]).sum(dim=1)

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from simworkers.moe.params import MoeParams
+from simworkers.moe.params import DOMAINS, OWN_TEXT, MoeParams
 from simworkers.moe.placement import IntArray
 from simworkers.rng import Stream
-from simworkers.text import BUCKETS, Library, load_library
+from simworkers.text import BUCKETS, Library, build_library, join, load_library
 
 FEATURES = 128  # the last one is a constant and so carries the bias
 CONTEXT = 32  # tokens whose embeddings are summed, the token itself included
@@ -34,25 +34,54 @@ assert FEATURES * FEATURE_BOUND * WEIGHT_BOUND < 2**24, "logits would not be exa
 assert FEATURES * FEATURE_BOUND * WEIGHT_BOUND * 256 < 2**31, "keys would not fit into 32 bits"
 
 
-def token_features(library: Library) -> IntArray:
+def token_features(library: Library, rows: IntArray | None = None) -> NDArray[np.int16]:
     """[P, D] integers: 5 × own embedding + 2 × the one before + the sum over CONTEXT tokens, and a constant.
 
-    Bounded by FEATURE_BOUND: 5·4 + 2·4 + 32·4 = 156.
+    Bounded by FEATURE_BOUND: 5·4 + 2·4 + 32·4 = 156. rows: [U] only these positions.
     """
-    stream = Stream(20_261, "embeddings")
-    span = 2 * EMBEDDING_BOUND + 1
-    table = stream.integers(span, BUCKETS * FEATURES).reshape(BUCKETS, FEATURES) - EMBEDDING_BOUND
-    features = 5 * table[library.tokens] + 2 * table[library.previous(1)]
+    table = _embeddings()
+    chosen = slice(None) if rows is None else rows
+    features: NDArray[np.int16] = 5 * table[library.tokens[chosen]] + 2 * table[library.previous(1)[chosen]]
     for back in range(CONTEXT):
-        features += table[library.previous(back)]
+        features += table[library.previous(back)[chosen]]
     features[:, -1] = CONSTANT
     return features
 
 
 @functools.cache
-def _load_features(domains: tuple[str, ...]) -> torch.Tensor:
+def _embeddings() -> NDArray[np.int16]:
+    """[BUCKETS, D] in ±EMBEDDING_BOUND."""
+    span = 2 * EMBEDDING_BOUND + 1
+    drawn = Stream(20_261, "embeddings").integers(span, BUCKETS * FEATURES).reshape(BUCKETS, FEATURES)
+    return (drawn - EMBEDDING_BOUND).astype(np.int16)
+
+
+@functools.cache
+def _corpus_features() -> torch.Tensor:
     """[P, D] float32 that holds integers; the same for every run of a process, and never written to."""
-    return torch.from_numpy(token_features(load_library(domains)).astype(np.float32))
+    return torch.from_numpy(token_features(load_library(DOMAINS)).astype(np.float32))
+
+
+def load_common() -> None:
+    """Load what every run of a process shares: corpora, their features, the embeddings."""
+    _corpus_features()
+
+
+def library_of(params: MoeParams) -> Library:
+    """The corpora, and the learner's own text as one more ring where it has weight."""
+    corpora = load_library(DOMAINS)
+    return join(corpora, build_library({OWN_TEXT: params.own_text})) if params.own_text_weight else corpora
+
+
+def _features(library: Library, used: IntArray) -> torch.Tensor:
+    """[U, D] float32 that holds integers. used: [U] positions, rising."""
+    corpora = _corpus_features()
+    split = int(np.searchsorted(used, len(corpora)))
+    common = corpora[torch.from_numpy(used[:split])]
+    if split == len(used):
+        return common
+    own = torch.from_numpy(token_features(library, used[split:]).astype(np.float32))
+    return torch.cat([common, own])
 
 
 @functools.cache
@@ -81,22 +110,21 @@ class Routes:
 
 
 def route(library: Library, positions: IntArray, params: MoeParams, tick: Callable[[], None]) -> Routes:
-    """Route each distinct position once per layer; a step then only looks up its tokens. tick: called per layer."""
+    """Route each distinct position once per layer; a step then only looks up its tokens. tick: a sign of life."""
     used = np.unique(positions)
     row = np.full(len(library.tokens), -1, dtype=np.int64)
     row[used] = np.arange(len(used))
-    features = _load_features(library.domains)[torch.from_numpy(used)]
+    features = _features(library, used)
     experts = np.empty((params.num_layers, len(used), params.top_k), dtype=np.int16)
     logits = np.empty((params.num_layers, len(used), params.top_k), dtype=np.int32)
     for layer in range(params.num_layers):
         gate = layer_gate(params.num_experts, params.checkpoint_seed, layer)
-        experts[layer], logits[layer] = choose_experts(features, gate, params.top_k)
-        tick()
+        experts[layer], logits[layer] = choose_experts(features, gate, params.top_k, tick)
     return Routes(row, experts, logits)
 
 
 def choose_experts(
-    features: torch.Tensor, gate: IntArray, top_k: int
+    features: torch.Tensor, gate: IntArray, top_k: int, tick: Callable[[], None] = lambda: None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """([U, k] experts, [U, k] logits) by falling logit; the lower expert wins a tie.
 
@@ -112,4 +140,5 @@ def choose_experts(
         keys = logits * np.int32(num_experts) + tiebreak
         keys.partition(num_experts - top_k, axis=1)
         best[start : start + BLOCK_ROWS] = np.sort(keys[:, num_experts - top_k :], axis=1)[:, ::-1]
+        tick()
     return num_experts - 1 - best % num_experts, best // num_experts

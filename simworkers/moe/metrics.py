@@ -37,6 +37,20 @@ class MoeMetrics(BaseModel):
         "Best max/mean over nodes while whole groups stay in one node, on the measured load; mean over "
         "layers.",
     )
+    step_node_bound: float = _metric(
+        "ratio",
+        "What no placement that keeps groups whole and stays for all measured steps can beat: max/mean over nodes, "
+        "mean over (step, layer), with the best split of the groups over nodes.",
+    )
+    max_over_mean_reference_mean: float = _metric(
+        "ratio",
+        "Max/mean, mean over (step, layer), that the balancer itself reaches with these slots, window and interval, "
+        "EPLB on and no placement handed in.",
+    )
+    max_over_mean_saving_mean: float = _metric(
+        "ratio",
+        "The same with one redundant slot a GPU fewer than the HBM budget allows.",
+    )
     imbalance_removed_share: float = _metric(
         "fraction",
         "(contiguous − reached) ÷ (contiguous − sampling floor) of the mean max/mean; below 0 when made "
@@ -60,6 +74,11 @@ class MoeMetrics(BaseModel):
     )
     step_time_us: float = _metric("µs", "The same under the chosen setting.")
     speedup: float = _metric("ratio", "step_time_before_us ÷ step_time_us.")
+    break_even_tokens: int = _metric(
+        "tokens",
+        "Least step size from which on, up to 65,536 tokens, every step is shorter with EPLB than contiguous, by the "
+        "cost model on the measured expert shares and their own plan; 0 where there is none.",
+    )
     barrier_wait_before_us: float = _metric(
         "GPU-µs", "Σ (slowest − own) over GPUs and layers of a step; mean, contiguous."
     )

@@ -28,6 +28,16 @@ def pack_groups(group_load: FloatArray, num_nodes: int) -> IntArray:
     return chosen
 
 
+def best_packings(group_load: FloatArray, num_nodes: int, most: int) -> list[IntArray]:
+    """Up to `most` ways to split groups over nodes, the levellest first: [M] node of each group. group_load: [M]."""
+    ways = _partitions(len(group_load), num_nodes)
+    if ways is None:
+        return list(_pack_greedily(group_load[None], num_nodes))
+    node_of_group, onehot = ways
+    largest = (onehot @ group_load).max(axis=1)
+    return list(node_of_group[np.argsort(largest, kind="stable")[:most]])
+
+
 def node_bound(load: NDArray[np.generic], num_groups: int, num_nodes: int) -> FloatArray:
     """[L] best max ÷ mean over nodes while whole groups stay in one node; 1.0 with one node. load: [L, E].
 
@@ -37,6 +47,27 @@ def node_bound(load: NDArray[np.generic], num_groups: int, num_nodes: int) -> Fl
     node_of_group = pack_groups(group_load, num_nodes)
     onehot = node_of_group[:, None, :] == np.arange(num_nodes)[None, :, None]
     return max_over_mean((onehot * group_load[:, None, :]).sum(axis=2))
+
+
+def step_node_bound(loads: IntArray, num_groups: int, num_nodes: int) -> FloatArray:
+    """[L] what no placement that stays for all steps can beat: mean over steps of max ÷ mean over nodes.
+
+    Whole groups stay in one node, and the split of the groups over the nodes is the best one for these very steps.
+    GPUs cannot do better than their node. loads: [N, L, E]. Exact as `node_bound` is.
+    """
+    steps, layers, _ = loads.shape
+    group_load = loads.reshape(steps, layers, num_groups, -1).sum(axis=3).astype(np.float64)  # [N, L, M]
+    group_load /= np.maximum(group_load.sum(axis=2, keepdims=True), 1)
+    ways = _partitions(num_groups, num_nodes)
+    if ways is None:
+        node_of_group = _pack_greedily(group_load.sum(axis=0), num_nodes)
+        onehot = node_of_group[:, None, :] == np.arange(num_nodes)[None, :, None]
+        node_load = np.einsum("lkm,nlm->nlk", onehot, group_load)
+        return np.asarray(node_load.max(axis=2).mean(axis=0) * num_nodes)
+    largest = np.zeros((layers, len(ways[1])))
+    for step in group_load:
+        largest += np.einsum("pkm,lm->lpk", ways[1], step).max(axis=2)
+    return np.asarray(largest.min(axis=1) / steps * num_nodes)
 
 
 @functools.cache

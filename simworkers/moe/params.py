@@ -4,8 +4,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from simworkers.moe.handed_in import SHAPE_FIELDS, refuse_faults
+from simworkers.moe.own_text import MAX_OWN_TEXT_BYTES, refuse_what_is_no_text
+
 Domain = Literal["chat", "code", "mathematics", "german", "spanish", "french"]
 DOMAINS: tuple[Domain, ...] = ("chat", "code", "mathematics", "german", "spanish", "french")
+OWN_TEXT = "own_text"
+MAX_REDUNDANT_SLOTS = 8  # a GPU
+LARGEST_STEP = 65_536  # tokens
 
 # What one core computes in well under 120 s (docs/labs/moe-eplb.md has the measurements). Work is counted in µs of
 # a common core: one for a token copy, and what a slot costs in every step and in every rebalance.
@@ -125,6 +131,21 @@ class MoeParams(BaseModel):
         description="Weight of French in the base mix.",
         json_schema_extra=_form("Traffic", "parts"),
     )
+    own_text_weight: int = Field(
+        0,
+        ge=0,
+        le=100,
+        description="Weight of your own text in the base mix; 0 leaves it out.",
+        json_schema_extra=_form("Traffic", "parts"),
+    )
+    own_text: str = Field(
+        "",
+        max_length=MAX_OWN_TEXT_BYTES,
+        description="Text of yours as traffic: UTF-8, at most 256 KiB. It is cut into tokens like the other domains "
+        "and starts again at its end.",
+        json_schema_extra=_form("Traffic", "")
+        | {"format": "textarea", "contentMediaType": "text/plain", "maxBytes": MAX_OWN_TEXT_BYTES},
+    )
     skew_domain: Domain = Field(
         "code",
         description="The domain that the skew moves the mix toward.",
@@ -140,7 +161,7 @@ class MoeParams(BaseModel):
     tokens_per_step: int = Field(
         8192,
         ge=64,
-        le=65536,
+        le=LARGEST_STEP,
         description="Tokens of the whole group in one engine step: thousands in prefill, hundreds in decode.",
         json_schema_extra=_form("Traffic", "tokens"),
     )
@@ -176,7 +197,7 @@ class MoeParams(BaseModel):
     redundant_slots_per_gpu: int = Field(
         0,
         ge=0,
-        le=8,
+        le=MAX_REDUNDANT_SLOTS,
         description="Extra slots on each GPU, in every layer, for copies of busy experts. Ignored while "
         "EPLB is off.",
         json_schema_extra=_form("Balancer", "slots"),
@@ -194,6 +215,12 @@ class MoeParams(BaseModel):
         le=256,
         description="Steps between rebalances; the first one comes at the end of the warm-up.",
         json_schema_extra=_form("Balancer", "steps"),
+    )
+    placement: list[list[int]] | None = Field(
+        None,
+        description="[layer][slot] → expert, instead of what the balancer would choose: put in place at the end of "
+        "the warm-up and kept. Ignored while EPLB is off.",
+        json_schema_extra=_form("Balancer", "expert index"),
     )
     hbm_budget_gb: float = Field(
         1000.0,
@@ -236,10 +263,19 @@ class MoeParams(BaseModel):
     @field_validator("skew_percent")
     @classmethod
     def _some_domain_has_weight(cls, skew: int, info: ValidationInfo) -> int:
-        weights = [info.data.get(f"{domain}_weight") for domain in DOMAINS]
+        weights = [info.data.get(f"{domain}_weight") for domain in (*DOMAINS, OWN_TEXT)]
         if skew < 100 and None not in weights and not any(weights):
             raise ValueError("every domain weight is 0, so only skew_percent = 100 leaves any traffic")
         return skew
+
+    @field_validator("own_text")
+    @classmethod
+    def _own_text_is_text(cls, text: str, info: ValidationInfo) -> str:
+        weight = info.data.get("own_text_weight")
+        if weight and not text.strip():
+            raise ValueError(f"own_text_weight is {weight}, but there is no text")
+        refuse_what_is_no_text(text)
+        return text
 
     @field_validator("num_steps")
     @classmethod
@@ -296,17 +332,36 @@ class MoeParams(BaseModel):
             )
         return policy
 
+    @field_validator("placement")
+    @classmethod
+    def _placement_fits(
+        cls, placement: list[list[int]] | None, info: ValidationInfo
+    ) -> list[list[int]] | None:
+        if placement is not None and all(name in info.data for name in SHAPE_FIELDS):
+            refuse_faults(placement, info.data)
+        return placement
+
+    @property
+    def extra_slots_per_gpu(self) -> int:
+        """The redundant slots that there are: none while EPLB is off."""
+        return self.redundant_slots_per_gpu if self.eplb else 0
+
     def expected_seconds(self) -> float:
         """Of a run on one core, roughly: a second, and one for every 800,000 routed token copies."""
         steps = self.warmup_steps + self.num_steps
         return 1 + self.tokens_per_step * self.top_k * self.num_layers * steps / 800_000
 
     def mix(self) -> tuple[int, ...]:
-        """Integer weights of DOMAINS after the skew; exact, so that draws from them are."""
-        base = [getattr(self, f"{domain}_weight") for domain in DOMAINS]
+        """Integer weights of `domains()` after the skew; exact, so that draws from them are."""
+        domains = self.domains()
+        base = [getattr(self, f"{domain}_weight") for domain in domains]
         total = sum(base) or 1
         skew = self.skew_percent
         return tuple(
             weight * (100 - skew) + skew * total * (domain == self.skew_domain)
-            for domain, weight in zip(DOMAINS, base, strict=True)
+            for domain, weight in zip(domains, base, strict=True)
         )
+
+    def domains(self) -> tuple[str, ...]:
+        """The corpora, and "own_text" after them where it has weight."""
+        return (*DOMAINS, OWN_TEXT) if self.own_text_weight else DOMAINS

@@ -1,10 +1,12 @@
-"""What a learner commits before a graded balancing run. Pydantic alone."""
+"""What a learner commits before a graded run. Pydantic alone."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from simworkers.moe.params import LARGEST_STEP
 
 
 class BalancePrediction(BaseModel):
-    """The straggler before any balancing, and how far it stands out."""
+    """The straggler before any balancing, and how far it stands out. Checked against {"params": the instance's}."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -21,4 +23,26 @@ class BalancePrediction(BaseModel):
         description="Tokens of the busiest GPU ÷ mean over GPUs, averaged over measured steps and layers, "
         "balancer off.",
         json_schema_extra={"unit": "ratio"},
+    )
+
+    @field_validator("straggler_gpu")
+    @classmethod
+    def _is_a_gpu_of_the_instance(cls, gpu: int, info: ValidationInfo) -> int:
+        gpus = (info.context or {}).get("params", {}).get("num_gpus")
+        if gpus is not None and gpu >= gpus:
+            raise ValueError(f"there is no GPU {gpu}; this instance has GPUs 0 … {gpus - 1}")
+        return gpu
+
+
+class BreakEvenPrediction(BaseModel):
+    """From which step size on copies pay."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    break_even_tokens: int = Field(
+        ge=1,
+        le=LARGEST_STEP,
+        description="Least step size of the whole group from which on a step is shorter with EPLB and its redundant "
+        "slots than with contiguous placement.",
+        json_schema_extra={"unit": "tokens"},
     )

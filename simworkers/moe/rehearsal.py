@@ -4,28 +4,23 @@ Tasks are drawn with it, because it takes a tenth of the time; a test holds it a
 N steps, L layers, E experts, G GPUs.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from simworkers.catalog import Progress
-from simworkers.moe.balancer import choose_balancer
-from simworkers.moe.gate import route
-from simworkers.moe.params import DOMAINS, MoeParams
-from simworkers.moe.placement import (
-    ClusterShape,
-    IntArray,
-    Placement,
-    max_over_mean,
-    place_contiguously,
-)
+from simworkers.moe.gate import library_of, route
+from simworkers.moe.params import MoeParams
+from simworkers.moe.placement import IntArray, Placement, max_over_mean, place_contiguously
+from simworkers.moe.planning import plan, rebalances_before
 from simworkers.rng import Stream
-from simworkers.text import draw_traffic, load_library
+from simworkers.text import draw_traffic
 
 
 def count_experts(params: MoeParams, seed: int, progress: Progress) -> IntArray:
     """[W + N, L, E] token copies for each expert in each step, warm-up steps first."""
-    library = load_library(DOMAINS)
+    library = library_of(params)
     steps = params.warmup_steps + params.num_steps
     positions = [
         draw_traffic(
@@ -63,38 +58,38 @@ class Rehearsal:
         return self.before.sum(axis=(0, 1))  # type: ignore[no-any-return]
 
 
-def rehearse(params: MoeParams, counts: IntArray) -> Rehearsal:
-    """What the balancer would make of these counts. counts: [W + N, L, E] of `count_experts`."""
+def rehearse(params: MoeParams, counts: IntArray, tick: Callable[[], None] = lambda: None) -> Rehearsal:
+    """What these settings make of these counts. counts: [W + N, L, E] of `count_experts`. tick: called per step."""
     placement = place_contiguously(params.num_layers, params.num_experts, params.num_gpus)
-    shape = ClusterShape(
-        params.num_experts + params.redundant_slots_per_gpu * params.num_gpus,
-        params.num_gpus,
-        params.num_nodes,
-        params.num_groups,
-    )
+    turns = slot_turns(placement)
     chosen = []
     for step in range(params.warmup_steps, len(counts)):
-        if params.eplb and (step - params.warmup_steps) % params.interval_steps == 0:
-            recorded = counts[max(step - params.window_steps, 0) : step].sum(axis=0)
-            placement = choose_balancer(params.eplb_policy, shape).place(recorded, shape)
-        chosen.append(split_over_gpus(placement, counts[step]))
+        if rebalances_before(params, step - params.warmup_steps):
+            placement = plan(params, counts[max(step - params.window_steps, 0) : step].sum(axis=0))
+            turns = slot_turns(placement)
+        chosen.append(split_over_gpus(placement, counts[step], turns))
+        tick()
     before = counts[params.warmup_steps :].reshape(len(chosen), params.num_layers, params.num_gpus, -1)
     return Rehearsal(before.sum(axis=3), np.array(chosen))
 
 
-def split_over_gpus(placement: Placement, load: IntArray) -> IntArray:
-    """[L, G] whole tokens when copies take an expert's tokens in turn, lowest slot first. load: [L, E]."""
-    layers, slots = placement.experts.shape
-    copies = placement.copies()
-    turn = np.empty_like(placement.experts)  # which of its expert's copies a slot is
-    for layer, experts in enumerate(placement.experts):
+def slot_turns(placement: Placement) -> IntArray:
+    """[L, S] which of its expert's copies a slot holds, lowest slot first."""
+    turns = np.empty_like(placement.experts)
+    for layer, (experts, copies) in enumerate(zip(placement.experts, placement.copies(), strict=True)):
         by_expert = np.argsort(experts, kind="stable")
-        first = np.cumsum(copies[layer]) - copies[layer]
-        turn[layer, by_expert] = np.arange(slots) - first[experts[by_expert]]
-    whole, rest = np.divmod(load, copies)
+        first = np.cumsum(copies) - copies
+        turns[layer, by_expert] = np.arange(len(experts)) - first[experts[by_expert]]
+    return turns
+
+
+def split_over_gpus(placement: Placement, load: IntArray, turns: IntArray | None = None) -> IntArray:
+    """[L, G] whole tokens when copies take an expert's tokens in turn, lowest slot first. load: [L, E]."""
+    turns = slot_turns(placement) if turns is None else turns
+    whole, rest = np.divmod(load, placement.copies())
     share = np.take_along_axis(whole, placement.experts, axis=1)
-    share = share + (turn < np.take_along_axis(rest, placement.experts, axis=1))
-    return share.reshape(layers, placement.num_gpus, -1).sum(axis=2)  # type: ignore[no-any-return]
+    share = share + (turns < np.take_along_axis(rest, placement.experts, axis=1))
+    return share.reshape(len(load), placement.num_gpus, -1).sum(axis=2)  # type: ignore[no-any-return]
 
 
 def imbalance_removed(contiguous: float, reached: float, floor: float) -> float:

@@ -9,13 +9,15 @@ import torch
 from simworkers.catalog import Progress, Report, engine_version
 from simworkers.hardware import GPUS, MODELS
 from simworkers.moe.engine import Engine
+from simworkers.moe.gate import load_common
 from simworkers.moe.ledger import HbmLedger, budget_bytes, keep_ledger
+from simworkers.moe.marks import measure_marks
 from simworkers.moe.metrics import MoeMetrics
-from simworkers.moe.node_packing import node_bound
 from simworkers.moe.params import MoeParams
 from simworkers.moe.placement import FloatArray
 from simworkers.moe.rehearsal import imbalance_removed
 from simworkers.moe.tally import US, Tally
+from simworkers.moe.threads import torch_threads
 from simworkers.rng import Stream, equal_multinomial
 
 LAB = "moe-eplb"
@@ -23,20 +25,21 @@ FLOOR_DRAWS = 1000
 FLOOR_BLOCK = 100  # draws between two signs of life
 
 
+def warm() -> None:
+    """What every run of a process shares, loaded before the first one asks."""
+    load_common()
+
+
 def simulate(
     params: MoeParams, seed: int, progress: Progress, *, device: str = "cpu", threads: int = 1
 ) -> Report:
     """Run it. threads: of torch inside this process; counts are equal for any, float bits are promised for 1."""
     started = time.perf_counter()
-    threads_before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    with torch_threads(threads):
         with torch.inference_mode():
             engine = Engine(params, seed, progress, device)
             engine.run()
         metrics = _measure(engine, seed)
-    finally:
-        torch.set_num_threads(threads_before)
     return Report(
         lab=LAB,
         engine_version=engine_version(LAB),
@@ -74,10 +77,10 @@ def _measure(engine: Engine, seed: int) -> MoeMetrics:
     params = engine.params
     total = params.tokens_per_step * params.top_k
     floor = sampling_floor(total, params.num_gpus, seed, engine.progress, engine.total_steps)
-    extra_slots = params.redundant_slots_per_gpu if params.eplb else 0
-    before, after = keep_ledger(params, 0), keep_ledger(params, extra_slots)
+    before, after = keep_ledger(params, 0), keep_ledger(params, params.extra_slots_per_gpu)
     return MoeMetrics.model_validate(
         _imbalance(engine, floor)
+        | measure_marks(params, np.array(engine.counts), engine.cost, engine.tick)
         | _times(engine, before, after)
         | _moves(engine)
         | _memory(engine, after)
@@ -86,13 +89,8 @@ def _measure(engine: Engine, seed: int) -> MoeMetrics:
 
 
 def _imbalance(engine: Engine, floor: float) -> dict[str, Any]:
-    params = engine.params
     before, chosen = engine.before.imbalance(), engine.chosen.imbalance()
     contiguous, reached = float(before.mean()), float(chosen.mean())
-    groups_divide = params.num_nodes > 1 and params.num_groups % params.num_nodes == 0
-    bound = 1.0
-    if groups_divide:
-        bound = float(node_bound(engine.expert_load, params.num_groups, params.num_nodes).mean())
     balanced_before, balanced = engine.before.balancedness(), engine.chosen.balancedness()
     return {
         "max_over_mean_before_mean": contiguous,
@@ -100,7 +98,6 @@ def _imbalance(engine: Engine, floor: float) -> dict[str, Any]:
         "max_over_mean_mean": reached,
         "max_over_mean_max": float(chosen.max()),
         "sampling_floor": floor,
-        "node_bound": bound,
         "imbalance_removed_share": imbalance_removed(contiguous, reached, floor),
         "balancedness_sum_before": balanced_before[0],
         "balancedness_sum": balanced[0],

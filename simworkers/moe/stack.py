@@ -18,10 +18,13 @@ from simworkers.text import BUCKETS
 
 
 class ExpertStack:
-    """Weights of one checkpoint. `slots` is replaced by whoever shuffles; `known` [L][E] are checksums of experts."""
+    """Weights of one checkpoint. `slots` is replaced by whoever shuffles; `known` [L][E] are checksums of experts.
+
+    tick: a sign of life, from inside long work.
+    """
 
     def __init__(self, params: MoeParams, device: str, tick: Callable[[], None]) -> None:
-        self.device = device
+        self.device, self.tick = device, tick
         seed = params.checkpoint_seed
         self.slots, self.known = load_experts(params.num_layers, params.num_experts, seed, device, tick)
         words = Stream(seed, "hidden").words(BUCKETS * HIDDEN // 8)
@@ -37,5 +40,5 @@ class ExpertStack:
     ) -> torch.Tensor:
         """[T, H] after one MoE layer with its residual, normalised. logits: [T, k] of the chosen experts."""
         gate_weight = torch.softmax(torch.from_numpy(logits.astype(np.float32)) * LOGIT_SCALE, dim=1)
-        answer = run_experts(hidden, gate_weight.to(self.device), sent, self.slots, layer)
+        answer = run_experts(hidden, gate_weight.to(self.device), sent, self.slots, layer, self.tick)
         return torch.nn.functional.rms_norm(hidden + answer, (HIDDEN,), eps=1e-6)

@@ -1,13 +1,14 @@
 """The shell as others call it: JSON alone on stdout, one `field: message` a line on stderr, exit codes."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from simworkers.__main__ import main
+from simworkers.__main__ import InvalidInput, _write_whole, main
 from simworkers.catalog import Invariant, Report
 
 ROOT = Path(__file__).parents[2]
@@ -24,13 +25,14 @@ TINY = [
 CASE = {"name": "a", "num_slots": 6, "num_groups": 1, "num_nodes": 1, "num_gpus": 2, "load": [[4, 1, 1, 2]]}
 
 
-def shell(*arguments):
+def shell(*arguments, **environment):
     return subprocess.run(
         [sys.executable, "-m", "simworkers", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=120,
+        env={**os.environ, **environment},
     )
 
 
@@ -215,3 +217,35 @@ def test_help_names_the_commands():
     done = shell("--help")
     assert done.returncode == 0
     assert all(command in done.stdout for command in ("list", "run", "balance"))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "nothing"])
+def test_only_a_regular_file_is_written_and_nothing_else_is_replaced(kind, tmp_path, capsys):
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    name = {"pipe": str(pipe), "link to a pipe": str(link), "nothing": ""}[kind]
+    assert refused(capsys, "run", "moe-eplb", *TINY, "--out", name) == [f"out: cannot write {name}"]
+    assert pipe.is_fifo() and link.is_symlink()
+
+
+def test_a_file_behind_a_link_is_written_with_the_usual_mode(tmp_path, capsys):
+    file, link, usual = tmp_path / "report.json", tmp_path / "link", tmp_path / "usual"
+    usual.touch()
+    link.symlink_to(file)
+    assert main(["run", "moe-eplb", *TINY, "--out", str(link)]) == 0
+    assert link.is_symlink()
+    assert file.stat().st_mode == usual.stat().st_mode
+    assert json.loads(file.read_text()) == json.loads(capsys.readouterr().out)
+
+
+def test_a_report_that_cannot_be_written_leaves_no_draft(tmp_path, capsys):
+    with pytest.raises(InvalidInput, match="^out: cannot write"):
+        _write_whole(tmp_path / ("n" * 300), "{}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_in_any_script_reach_a_shell_that_speaks_ascii(tmp_path):
+    file = write(tmp_path / "c.json", {"cases": [CASE | {"name": "größer"}]})
+    done = shell("balance", str(file), PYTHONIOENCODING="ascii")
+    assert (done.returncode, json.loads(done.stdout)[0]["name"]) == (0, "größer")

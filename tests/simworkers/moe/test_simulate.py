@@ -209,12 +209,10 @@ def test_a_token_at_the_wrong_expert_is_seen(monkeypatch):
 
 
 def test_an_expert_without_a_slot_is_seen(monkeypatch):
-    class Forgetful:
-        def place(self, load, shape):
-            slots = np.tile(np.arange(shape.num_slots) % 7, (len(load), 1))
-            return Placement(slots, load.shape[1], shape.num_gpus)
+    def forgetful(params, load):
+        return Placement(np.tile(np.arange(12) % 7, (len(load), 1)), load.shape[1], params.num_gpus)
 
-    monkeypatch.setattr(engine_module, "choose_balancer", lambda *_: Forgetful())
+    monkeypatch.setattr(engine_module, "plan", forgetful)
     expect_broken("experts_placed", "rebalance before step 2: layer 0 has no slot for expert 7", **BALANCED)
 
 
