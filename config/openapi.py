@@ -87,10 +87,21 @@ def complete(result: dict[str, Any], generator: Any, request: Any, public: bool)
         }
         for status, detail in DETAILS.items()
     }
+    for schema in components["schemas"].values():
+        mend_nullable(schema)
     for path, methods in result["paths"].items():
         for method, operation in methods.items():
             complete_operation(path, method, operation)
     return result
+
+
+def mend_nullable(schema: Any) -> None:
+    """Where anything is allowed, null is too: the generator's `oneOf` of both would refuse null as ambiguous."""
+    if isinstance(schema, dict):
+        if {} in schema.get("oneOf", []):
+            del schema["oneOf"]
+        for part in schema.values():
+            mend_nullable(part)
 
 
 def complete_operation(path: str, method: str, operation: dict[str, Any]) -> None:

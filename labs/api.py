@@ -194,7 +194,7 @@ class TaskAttempts(generics.ListAPIView[TaskAttempt]):
             seed=body.validated_data.get("seed"),
         )
         data = TaskAttemptSerializer(attempt, context={"request": request}).data
-        headers = {"Location": data["url"], "Retry-After": POLL_S}
+        headers = {"Location": str(data["url"]), "Retry-After": POLL_S}
         made = status.HTTP_201_CREATED if created else status.HTTP_200_OK
         return Response(data, status=made, headers=headers)
 
@@ -279,7 +279,7 @@ class LabRuns(APIView):
         )
         run = own_runs(request).get(pk=run.pk)
         data = RunSerializer(run, context={"request": request}).data
-        headers = {"Location": data["url"], "Retry-After": POLL_S}
+        headers = {"Location": str(data["url"]), "Retry-After": POLL_S}
         return Response(data, status=status.HTTP_202_ACCEPTED, headers=headers)
 
 

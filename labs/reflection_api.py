@@ -189,7 +189,7 @@ class RunVariations(APIView):
         changes = request.data.get("params") if isinstance(request.data, dict) else None
         varied = reflection.vary_run(learner=learner_of(request), run=run, changes=changes)
         data = RunSerializer(own_runs(request).get(pk=varied.pk), context={"request": request}).data
-        headers = {"Location": data["url"], "Retry-After": POLL_S}
+        headers = {"Location": str(data["url"]), "Retry-After": POLL_S}
         return Response(data, status=status.HTTP_202_ACCEPTED, headers=headers)
 
 
