@@ -1,7 +1,7 @@
 """Waking the workers. A message carries an id and nothing else; the row says what there is to do."""
 
 import logging
-from functools import partial
+from collections.abc import Callable
 
 from amqp.exceptions import AMQPError
 from celery import current_app
@@ -21,7 +21,7 @@ RETRY = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_ma
 CONFIRM_TIMEOUT_S = 10
 
 
-def on_commit(send: "partial[None]") -> None:
+def on_commit(send: Callable[[], object]) -> None:
     """Send after the row is there for all to see. What fails is logged, and the sweeper sends again."""
     transaction.on_commit(send, robust=True)
 
@@ -38,9 +38,11 @@ def publish(task: str, pk: int) -> bool:
     return True
 
 
-def send_run(pk: int) -> None:
-    if publish("labs.run_lab", pk):
+def send_run(pk: int) -> bool:
+    """Whether the broker took the message."""
+    if is_sent := publish("labs.run_lab", pk):
         note_sent(Run.objects.filter(pk=pk))
+    return is_sent
 
 
 def send_preparation(pk: int) -> None:

@@ -34,16 +34,28 @@ def sweep(*, reap: bool = True) -> None:
         reap_expired_preparations()
     for run in fail_versions_without_worker():
         log.error("run %s: failed: no worker has its version", run.public_id)
-    # As many as could start now: while all slots are taken, a message more would find nothing to do.
     free = free_slots()
-    for run in fair_order(Run.objects.waiting_unheard(settings.SWEEP_RESEND_S))[:free]:
-        dispatch.send_run(run.pk)
+    wake_for_unheard_runs(free)
     for pk in unheard_preparations():
         dispatch.send_preparation(pk)
     for pk in undrawn_runs()[:free]:
         dispatch.send_drawing(pk)
     forget_old_answers()
     forget_old_tickets()
+
+
+def wake_for_unheard_runs(free: int) -> None:
+    """Send again, but no more messages than could start a run now, with those that are on their way already.
+
+    A message wakes a worker for whichever run is next. While many wait, one too many finds a run as well, and so
+    stays in the queue as a surplus behind which drawings and preparations stand.
+    """
+    unheard = Run.objects.waiting_unheard(settings.SWEEP_RESEND_S)
+    on_their_way = Run.objects.filter(state=Run.State.QUEUED).count() - unheard.count()
+    for run in fair_order(unheard)[: max(0, free - on_their_way)]:
+        # Of several sweepers one sends.
+        if unheard.filter(pk=run.pk).update(sent_at=Now()) and not dispatch.send_run(run.pk):
+            Run.objects.filter(pk=run.pk, state=Run.State.QUEUED).update(sent_at=None)
 
 
 def reap_expired_runs() -> None:

@@ -6,12 +6,13 @@ import pytest
 from django.db.models.functions import Now
 
 from labs.execution import draw_run_figures
-from labs.models import Run, TaskAttempt, Worker
+from labs.models import Lab, Run, TaskAttempt, Worker
 from labs.preparation import prepare_attempt
 from labs.runner import JobFailed
-from labs.services import open_attempt
+from labs.services import open_attempt, submit_run
 from labs.sweeper import sweep
-from tests.labs.conftest import execute, report_for
+from quiz.models import Learner
+from tests.labs.conftest import execute, make_learner, report_for
 from tests.labs.test_execution import let_the_lease_run_out, state_of
 from tests.labs.test_services import in_parallel, submit
 
@@ -116,6 +117,10 @@ def test_two_deliveries_of_a_preparation_draw_one_instance(task, offering, learn
     assert calls == [1]
 
 
+def submit_free(learner: Learner, lab: Lab) -> Run:
+    return submit_run(learner=learner, lab=lab, params={})
+
+
 @pytest.fixture
 def undrawn(run, simulation, messages, settings) -> Run:
     """Graded, its first message to draw lost."""
@@ -144,3 +149,26 @@ def test_no_figures_are_asked_for_while_all_slots_are_taken(undrawn, messages, w
     Worker.objects.update(slots=0)
     sweep()
     assert messages == []
+
+
+def test_messages_on_their_way_count_against_the_free_slots(run, task, offering, messages, worker):
+    other = make_learner("bob", offering)
+    waiting = [submit_free(other, task.lab) for _ in range(3)]
+    Run.objects.filter(pk__in=[waiting[0].pk, waiting[1].pk]).update(sent_at=Now())
+    Run.objects.filter(pk__in=[run.pk, waiting[2].pk]).update(sent_at=Now() - timedelta(minutes=5))
+    messages.clear()
+    sweep()  # two slots, two messages under way
+    assert messages == []
+    Run.objects.filter(pk=waiting[0].pk).update(state=Run.State.CANCELLED)
+    sweep()
+    assert len(messages) == 1
+
+
+def test_a_message_that_the_broker_did_not_take_is_sent_by_the_next_round(run, monkeypatch):
+    Run.objects.update(sent_at=Now() - timedelta(minutes=5))
+    answers = [False, True]
+    monkeypatch.setattr("labs.dispatch.publish", lambda task, pk: answers.pop(0))
+    sweep()
+    assert state_of(run) == Run.State.QUEUED
+    sweep()
+    assert answers == []
