@@ -80,7 +80,9 @@ def own_rabbitmq() -> Iterator[str]:
     parts = urlsplit(AMQP_URL)
     try:
         with amqp.Connection(
-            host=f"{parts.hostname}:{parts.port or 5672}", userid=parts.username, password=parts.password
+            host=f"{parts.hostname}:{parts.port or 5672}",
+            userid=parts.username or "guest",
+            password=parts.password or "guest",
         ) as link:
             link.connect()
     except OSError as error:
