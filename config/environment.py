@@ -1,6 +1,9 @@
 """Reading the environment strictly: what is set wrongly stops the process with one clear line."""
 
+import contextlib
+import os
 import secrets
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -94,11 +97,11 @@ def secret_key(*, embedded: bool, var_dir: Path) -> str:
     if not embedded:
         raise ImproperlyConfigured("SECRET_KEY must be set when DATABASE_URL is set")
     path = var_dir / "secret_key"
-    try:
-        # "x" makes two processes that start together agree on one key.
-        with path.open("x") as file:
-            path.chmod(0o600)
-            file.write(secrets.token_urlsafe(48))
-    except FileExistsError:
-        pass
+    if not path.exists():
+        # A link to a file that is whole: of two processes that start together one wins, and neither reads half a key.
+        with tempfile.NamedTemporaryFile("w", dir=var_dir) as draft:  # mode 0600
+            draft.write(secrets.token_urlsafe(48))
+            draft.flush()
+            with contextlib.suppress(FileExistsError):
+                os.link(draft.name, path)
     return path.read_text()
