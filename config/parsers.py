@@ -1,6 +1,5 @@
 """The JSON parser of the API: what JSON cannot say, or a database cannot store, is refused with a pointer."""
 
-import codecs
 import json
 import math
 from collections.abc import Iterator
@@ -10,26 +9,42 @@ from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 from rest_framework.renderers import JSONRenderer
 
-from quiz.errors import InvalidInput
+from quiz.errors import InvalidInput, pointer_part
 
 MAX_DEPTH = 64
+UTF_8 = {"utf-8", "utf8"}
 
 
 class PointingJSONParser(JSONParser):
-    """Reads JSON; NaN, infinities (also `1e999`), NUL and lone surrogates are named by their place."""
+    """Reads JSON, which is UTF-8; NaN, infinities (also `1e999`), NUL and lone surrogates are named by their place.
+
+    No other charset is looked up: Python's codecs under such names unpack archives and raise what they like.
+    """
 
     renderer_class = JSONRenderer
 
     def parse(self, stream: IO[Any], media_type: Any = None, parser_context: Any = None) -> Any:
-        encoding = (parser_context or {}).get("encoding", "utf-8")
+        charset = str((parser_context or {}).get("encoding") or "utf-8")
+        if charset.lower() not in UTF_8:
+            raise ParseError(f"JSON is read as UTF-8 here, not as {charset[:40]}.")
         try:
-            value = json.load(codecs.getreader(encoding)(stream))
-        except (ValueError, RecursionError, LookupError) as exc:
+            value = json.loads(stream.read().decode("utf-8"), object_pairs_hook=without_repeats)
+        except (ValueError, RecursionError) as exc:
             raise ParseError(f"The body is not valid JSON: {exc}") from exc
         errors = list(faults(value))
         if errors:
             raise InvalidInput(errors)
         return value
+
+
+def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """ValueError where an object has a key twice: nobody can say which of the two was meant."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {key[:40]!a} appears twice")
+        found[key] = value
+    return found
 
 
 def faults(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
@@ -41,7 +56,7 @@ def faults(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, st
             if unstorable(key):
                 yield path, "has a key with characters that cannot be stored"
             else:
-                yield from faults(item, f"{path}/{key}", depth + 1)
+                yield from faults(item, f"{path}/{pointer_part(key)}", depth + 1)
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from faults(item, f"{path}/{index}", depth + 1)

@@ -10,7 +10,7 @@ from django.http import Http404, HttpResponse, JsonResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
 
-from quiz.errors import Refusal
+from quiz.errors import Refusal, pointer_part
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -55,7 +55,7 @@ def pointers(detail: Any, path: str = "") -> Iterator[dict[str, str]]:
             at = (
                 path
                 if key == settings.REST_FRAMEWORK.get("NON_FIELD_ERRORS_KEY", "non_field_errors")
-                else f"{path}/{key}"
+                else f"{path}/{pointer_part(key)}"
             )
             yield from pointers(value, at)
     elif isinstance(detail, list):

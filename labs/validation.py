@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from quiz.errors import InvalidInput
+from quiz.errors import InvalidInput, pointer_part
 from simworkers.catalog import Job, TaskKind
 
 Fault = tuple[str, str]  # JSON pointer into the request's body, sentence
@@ -27,7 +27,7 @@ def check(
 
 def faults(exc: ValidationError, at: str) -> Iterable[Fault]:
     for error in exc.errors():
-        place = "".join(f"/{part}" for part in error["loc"])
+        place = "".join(f"/{pointer_part(part)}" for part in error["loc"])
         text = "is not a parameter here" if error["type"] == "extra_forbidden" else error["msg"]
         yield at + place, text.removeprefix("Value error, ")
 
@@ -73,7 +73,10 @@ def check_task_params(job: Job, kind: TaskKind, drawn: Mapping[str, Any], values
         raise InvalidInput([("/params", "must be an object")])
     known = job.params.model_fields
     locked = [
-        (f"/params/{name}", "is set by this task" if name in known else "is not a parameter here")
+        (
+            f"/params/{pointer_part(name)}",
+            "is set by this task" if name in known else "is not a parameter here",
+        )
         for name in values
         if name not in kind.open_parameters
     ]

@@ -4,6 +4,11 @@ config/problems.py, named in the settings, turns them into responses."""
 from collections.abc import Iterable, Mapping
 
 
+def pointer_part(key: object) -> str:
+    """A key as a part of a JSON pointer (RFC 6901)."""
+    return str(key).replace("~", "~0").replace("/", "~1")
+
+
 class Refusal(Exception):
     """The caller asked for something that the rules do not allow. Says why in a sentence.
 
