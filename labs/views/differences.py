@@ -13,6 +13,7 @@ from labs.schemas import lab_schema
 MINUS = "−"
 # Numbers that name a thing or answer yes or no: they have another value, not a larger one.
 NO_AMOUNT = ("0 or 1", "index")
+FIRST = 8
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,14 @@ class Change:
 
 @dataclass(frozen=True)
 class Difference:
-    """`changed` has what the lab's tasks judge first, then the report's order, baselines last."""
+    """Changes stand in order of weight: what the lab's tasks judge, then the report's order, baselines last.
+
+    `first` are the weightiest FIRST of them, `others` the rest.
+    """
 
     altered: list[Altered]
-    changed: list[Change]
+    first: list[Change]
+    others: list[Change]
     same: list[Change]
 
 
@@ -53,9 +58,11 @@ def difference_of(run: Run) -> Difference | None:
         key=lambda row: (row["name"] not in judged, row["name"] not in parts, "_before" in row["name"]),
     )
     changes = [(row["change"] != 0, change_of(row, parts[row["name"]])) for row in rows]
+    changed = [change for differs, change in changes if differs]
     return Difference(
         altered=altered_of(found["altered"], lab_schema(run.lab.job, "parameters")),
-        changed=[change for differs, change in changes if differs],
+        first=changed[:FIRST],
+        others=changed[FIRST:],
         same=[change for differs, change in changes if not differs],
     )
 
