@@ -231,7 +231,7 @@ SPECTACULAR_SETTINGS = {
     },
 }
 
-# Streams of a run's progress; each waiting learner costs a coroutine and an idle thread of this process.
+# Streams of a run's progress; each waiting learner costs a coroutine and a socket of this process.
 STREAM_TICKET_S = 60
 STREAM_POLL_S = 0.5
 STREAM_HEARTBEAT_S = 15.0

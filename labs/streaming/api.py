@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+from asgiref.sync import SyncToAsync
 from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
 from django.db import connection
@@ -149,10 +150,18 @@ def give_connection_back() -> None:
         connection.close()
 
 
+def give_thread_back() -> None:
+    """Django keeps a thread for each request until it ends; this one needs it no more, and its end makes another."""
+    context = SyncToAsync.thread_sensitive_context.get(None)
+    if context and (thread := SyncToAsync.context_to_thread_executor.pop(context, None)):
+        thread.shutdown(wait=False)
+
+
 async def tell(
     run: Run, first: Snapshot, seen: Position, links: dict[str, dict[str, str]]
 ) -> AsyncIterator[str]:
     """The events after `seen`, until nothing more will come or the time is up."""
+    give_thread_back()
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + settings.STREAM_MAX_S
     open_streams[run.learner_id] += 1
