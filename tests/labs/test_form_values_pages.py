@@ -16,13 +16,21 @@ from labs.schemas import lab_schema
 from labs.services import submit_run
 from labs.validation import check_params
 from labs.views.placements import placement_scene, start_of
+from quiz.models import Learner
 from simworkers import catalog
 from simworkers.moe.handed_in import PlacementArtefact
 from tests.labs.conftest import PREDICTION
-from tests.labs.test_pages import browser, html_of, page_of  # noqa: F401
+from tests.labs.test_pages import html_of, page_of
 
 LIMIT = 256 * 1024
 ATTEMPT_FORM = {"/prediction/straggler_gpu": "1", "/prediction/max_over_mean": "1.5"}
+
+
+@pytest.fixture
+def browser(learner: Learner) -> Client:
+    client = Client()
+    client.force_login(learner)
+    return client
 
 
 # Artefacts ----------------------------------------------------------------------------------------

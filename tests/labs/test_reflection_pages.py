@@ -7,13 +7,34 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from labs.models import Explanation, Figure, Run
+from labs.models import Explanation, Figure, Run, TaskAttempt
 from labs.services import submit_run
 from labs.views.binding import what_binds
 from labs.views.differences import FIRST, change_text
+from quiz.models import Learner
 from tests.labs.conftest import execute, make_learner, report_for
-from tests.labs.test_pages import browser, html_of, page_of  # noqa: F401
-from tests.labs.test_reflection import POINTS, graded  # noqa: F401
+from tests.labs.test_pages import html_of, page_of
+from tests.labs.test_services import submit
+
+POINTS = ["Copies split one expert's tokens.", "Each copy costs an expert in every layer."]
+
+
+@pytest.fixture
+def browser(learner: Learner) -> Client:
+    client = Client()
+    client.force_login(learner)
+    return client
+
+
+@pytest.fixture
+def graded(attempt: TaskAttempt, simulation: Any) -> Run:
+    attempt.task.staff_points = POINTS
+    attempt.task.save()
+    run = submit(attempt)
+    simulation(report_for(run))
+    execute(run)
+    run.refresh_from_db()
+    return run
 
 
 def post(client: Client, run: Run, name: str, data: dict[str, Any], query: str = "") -> Any:
