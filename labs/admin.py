@@ -10,20 +10,8 @@ from django.http import HttpRequest
 
 from labs.models import Explanation, Figure, Lab, LabTask, Run, TaskAttempt
 from labs.reflection import checked_ticks
+from quiz.admin.readonly import ReadOnly
 from quiz.errors import InvalidInput
-
-
-class ReadOnly:
-    """What runs and attempts hold is a record: it may be read, never typed."""
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 @admin.register(Lab)
