@@ -38,8 +38,7 @@ def sweep(*, reap: bool = True) -> None:
     wake_for_unheard_runs(free)
     for pk in unheard_preparations():
         dispatch.send_preparation(pk)
-    for pk in undrawn_runs()[:free]:
-        dispatch.send_drawing(pk)
+    ask_for_drawings(free)
     forget_old_answers()
     forget_old_tickets()
 
@@ -95,14 +94,18 @@ def unheard_preparations() -> list[int]:
     return list(preparable().filter(never_or_long_ago).values_list("pk", flat=True))
 
 
-def undrawn_runs() -> list[int]:
-    """Graded runs whose figures were asked for long ago, or never, and are not there."""
+def ask_for_drawings(free: int) -> None:
+    """Of graded runs whose figures were asked for long ago, or never, and are not there. No more than could begin."""
+    undrawn = Run.objects.filter(
+        state=Run.State.GRADED, figures__isnull=True, figures_tries__lt=settings.RUN_MAX_TRIES
+    )
     long_ago = Now() - timedelta(seconds=settings.SWEEP_RESEND_S)
     unheard = Q(figures_sent_at__lt=long_ago) | Q(figures_sent_at__isnull=True, finished_at__lt=long_ago)
-    rows = Run.objects.filter(
-        unheard, state=Run.State.GRADED, figures__isnull=True, figures_tries__lt=settings.RUN_MAX_TRIES
-    )
-    return list(rows.values_list("pk", flat=True)[:100])
+    on_their_way = undrawn.exclude(unheard).count()
+    for pk in undrawn.filter(unheard).values_list("pk", flat=True)[: max(0, free - on_their_way)]:
+        # Of several sweepers one asks.
+        if Run.objects.filter(unheard, pk=pk).update(figures_sent_at=Now()):
+            dispatch.send_drawing(pk)
 
 
 class Sweeper:
