@@ -172,3 +172,27 @@ def test_a_message_that_the_broker_did_not_take_is_sent_by_the_next_round(run, m
     assert state_of(run) == Run.State.QUEUED
     sweep()
     assert answers == []
+
+
+def test_drawings_that_were_asked_for_count_against_the_free_slots(
+    undrawn, offering, task, messages, settings
+):
+    settings.SWEEP_RESEND_S = 30
+    other = make_learner("bob", offering)
+    for asked_s in (5, 5, 500):
+        Run.objects.create(
+            learner=other,
+            lab=task.lab,
+            params={},
+            seed=0,
+            state=Run.State.GRADED,
+            report={},
+            finished_at=Now(),
+            figures_sent_at=Now() - timedelta(seconds=asked_s),
+        )
+    Run.objects.filter(pk=undrawn.pk).update(figures_tries=3)
+    sweep()  # two slots, two drawings asked for
+    assert messages == []
+    settings.SWEEP_RESEND_S = 4
+    sweep()
+    assert len(messages) == 2
