@@ -90,6 +90,8 @@ class Bands(Criterion):
 class Between(Criterion):
     """A float metric between a baseline (nothing) and a computed bound (everything), in equal bands.
 
+    Less is better unless `more_is_better`. A baseline that is as good as the bound, or better, cannot be judged: the
+    worst would earn everything.
     All three are metrics of the same report, so that the learner is measured on the traffic that was served.
     """
 
@@ -97,6 +99,7 @@ class Between(Criterion):
     metric: str
     baseline: str
     bound: str
+    more_is_better: bool = False
     bands: int = Field(20, ge=1, le=1000, description="Number of equal bands between baseline and bound")
 
     def metrics(self) -> tuple[str, ...]:
@@ -104,8 +107,10 @@ class Between(Criterion):
 
     def share(self, values: Mapping[str, Any], prediction: Mapping[str, Any] | None) -> Decimal:
         value, baseline, bound = (number(values, name) for name in self.metrics())
-        if baseline == bound:
-            raise Unmeasured(f"{self.baseline} and {self.bound} are both {bound}: nothing lies between them")
+        if (baseline >= bound) if self.more_is_better else (baseline <= bound):
+            raise Unmeasured(
+                f"{self.baseline} is {baseline} and {self.bound} is {bound}: nothing lies between them"
+            )
         reached = (baseline - value) / (baseline - bound)
         whole = math.floor(min(max(reached, 0.0), 1.0) * self.bands + EDGE)
         return (Decimal(whole) / self.bands).quantize(FOUR_PLACES, ROUND_FLOOR)

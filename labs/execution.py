@@ -4,7 +4,6 @@ A run that our side spoils goes back to the queue until its tries are used, then
 given back; it is never a zero.
 """
 
-import base64
 import functools
 import json
 import logging
@@ -14,18 +13,27 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
 from django.db.models.functions import Coalesce, Now
+from pydantic import ValidationError as InvalidRubric
 
 from labs import dispatch, rubric, runner
 from labs.criteria import Unmeasured
-from labs.models import Figure, LabTask, Run, TaskAttempt, Worker
+from labs.models import LabTask, Run, TaskAttempt, Worker
 from labs.outages import persistently, tolerant
 from labs.scheduling import claim_next, wake_for_waiting
 from quiz.services import record_grade
 from simworkers import catalog, logs
 
 log = logging.getLogger(__name__)
+
+
+# What a learner reads; the fault itself, which may quote hidden values, is for staff.
+WHAT_FAILED = {
+    "memory": "The simulation needed more memory than it may take.",
+    "crash": "The simulation crashed.",
+    "invalid": "The simulation refused its parameters.",
+}
+UNUSABLE = "The simulation's result could not be used. That is our fault, not yours."
 
 
 class Unusable(Exception):
@@ -42,7 +50,7 @@ def execute_next_run(worker: Worker, *, sent_for: int | None = None) -> None:
         with log_ids(run, sent_for):
             execute_run(run)
         if run.is_long:
-            wake_for_waiting(worker)
+            persistently(lambda: wake_for_waiting(worker))
 
 
 def log_ids(run: Run, sent_for: int | None) -> AbstractContextManager[None]:
@@ -67,13 +75,13 @@ def execute_run(run: Run) -> None:
         persistently(lambda: end_run(run, Run.State.TIMED_OUT, reason))
     except runner.JobFailed as exc:
         log.warning("run %s: %s: %s", run.public_id, exc.kind, exc.message)
-        reason = f"The simulation failed ({exc.kind}): {exc.message}"
-        persistently(lambda: retry_or_fail(run, reason))
-    except (Unusable, Unmeasured) as exc:
+        reason, fault = WHAT_FAILED[exc.kind], str(exc)
+        persistently(lambda: retry_or_fail(run, reason, fault))
+    except (Unusable, Unmeasured, InvalidRubric) as exc:
         log.error("run %s: %s", run.public_id, exc)
         # The same parameters and seed would give the same report: another try cannot help.
-        reason = f"The result could not be used: {exc}"
-        persistently(lambda: end_run(run, Run.State.FAILED, reason))
+        fault = str(exc)
+        persistently(lambda: end_run(run, Run.State.FAILED, UNUSABLE, fault))
 
 
 def compute_report(run: Run) -> dict[str, Any]:
@@ -162,6 +170,7 @@ def finish_run(run: Run, report: dict[str, Any], *, reused: bool = False) -> boo
             score=score,
             rubric_hash=criteria.fingerprint if criteria else "",
             reason="",
+            fault="",
             steps_done=Coalesce("steps_total", "steps_done"),
             lease=None,
             lease_expires_at=None,
@@ -186,61 +195,29 @@ def finish_run(run: Run, report: dict[str, Any], *, reused: bool = False) -> boo
     return True
 
 
-def retry_or_fail(run: Run, reason: str) -> None:
+def retry_or_fail(run: Run, reason: str, fault: str) -> None:
     """Back to the queue, or to `failed` after the last try. The attempt stays open either way."""
     if run.tries >= settings.RUN_MAX_TRIES:
-        end_run(run, Run.State.FAILED, f"{reason} It was tried {run.tries} times.")
+        end_run(run, Run.State.FAILED, f"{reason} It was tried {run.tries} times.", fault)
     elif run.held().update(
-        state=Run.State.QUEUED, lease=None, lease_expires_at=None, sent_at=None, reason=reason
+        state=Run.State.QUEUED,
+        lease=None,
+        lease_expires_at=None,
+        sent_at=None,
+        reason=reason,
+        fault=fault[:10_000],
     ):
         dispatch.send_run(run.pk)
 
 
-def end_run(run: Run, state: Run.State, reason: str) -> bool:
+def end_run(run: Run, state: Run.State, reason: str, fault: str = "") -> bool:
     """A terminal state without a result, if this worker still holds the lease."""
-    return bool(
-        run.held().update(
-            state=state, reason=reason[:2000], lease=None, lease_expires_at=None, finished_at=Now()
-        )
+    ended = run.held().update(
+        state=state,
+        reason=reason,
+        fault=fault[:10_000],
+        lease=None,
+        lease_expires_at=None,
+        finished_at=Now(),
     )
-
-
-def draw_run_figures(run_id: int) -> None:
-    """Draw a graded run's figures in a child and store them. Drawing twice stores the same once."""
-    run = Run.objects.select_related("lab").filter(pk=run_id, state=Run.State.GRADED).first()
-    if run is None or run.report is None or run.figures.exists():
-        return
-    if run.figures_tries >= settings.RUN_MAX_TRIES:
-        return
-    # Counted when it begins: a message that was lost or waits in a long queue is no try.
-    Run.objects.filter(pk=run.pk).update(figures_tries=F("figures_tries") + 1, figures_sent_at=Now())
-    report = {**run.report, "provenance": run.provenance or {}}
-    try:
-        with logs.bind(run=str(run.public_id)):
-            drawn = runner.call(
-                "draw_figures",
-                {"lab": run.lab.slug, "report": report},
-                limits=limits(),
-                on_beat=lambda steps: True,
-                beat_s=settings.RUN_HEARTBEAT_S,
-            )
-    except (runner.JobFailed, runner.JobTimedOut) as exc:
-        # The grade stands without its pictures; the sweeper asks again a few times.
-        log.error("run %s: the figures could not be drawn: %s", run.public_id, exc)
-        return
-    rows = [
-        Figure(
-            run=run,
-            name=name,
-            position=position,
-            title=figure["title"],
-            caption=figure["caption"],
-            spec=figure["spec"],
-            table=figure["table"],
-            svg_light=figure["svg_light"],
-            svg_dark=figure["svg_dark"],
-            png=base64.b64decode(figure["png_base64"]),
-        )
-        for position, (name, figure) in enumerate(drawn.items())
-    ]
-    Figure.objects.bulk_create(rows, ignore_conflicts=True)
+    return bool(ended)

@@ -13,7 +13,7 @@ from labs.execution import limits
 from labs.models import TaskAttempt
 from labs.outages import persistently, tolerant
 from simworkers import logs
-from simworkers.catalog import PreparedInstance
+from simworkers.catalog import PreparedInstance, engine_version
 
 log = logging.getLogger(__name__)
 
@@ -51,14 +51,14 @@ def prepare_attempt(attempt_id: int) -> None:
         return
     except (runner.JobFailed, runner.JobTimedOut, ValueError) as exc:
         log.error("attempt %s: could not be prepared: %s", attempt.public_id, exc)
-        reason = str(exc)
-        persistently(lambda: give_up_or_wait(attempt, held, reason))
+        persistently(lambda: give_up_or_wait(attempt, held))
         return
     persistently(
         lambda: held.update(
             state=TaskAttempt.State.OPEN,
             instance={"params": prepared.params, "seed": prepared.seed},
             visible=prepared.visible,
+            engine_version=engine_version(attempt.task.lab.slug),
             lease=None,
             lease_expires_at=None,
             opened_at=Now(),
@@ -66,9 +66,10 @@ def prepare_attempt(attempt_id: int) -> None:
     )
 
 
-def give_up_or_wait(attempt: TaskAttempt, held: QuerySet[TaskAttempt], reason: str) -> None:
-    """`failed` after the last try; before, the sweeper sends it once more."""
+def give_up_or_wait(attempt: TaskAttempt, held: QuerySet[TaskAttempt]) -> None:
+    """`failed` after the last try; before, the sweeper sends it once more. The log has the fault, which may name seeds."""
     if attempt.tries >= settings.RUN_MAX_TRIES:
-        held.update(state=TaskAttempt.State.FAILED, error=reason[:2000], lease=None, lease_expires_at=None)
+        error = "It could not be prepared, which is our fault; it does not count. Open another."
+        held.update(state=TaskAttempt.State.FAILED, error=error, lease=None, lease_expires_at=None)
     else:
         held.update(lease=None, lease_expires_at=None, sent_at=None)

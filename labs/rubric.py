@@ -8,7 +8,7 @@ to a stored report without running anything again.
 import hashlib
 import json
 from collections.abc import Mapping
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -100,7 +100,7 @@ def grade(values: Mapping[str, Any], rubric: Rubric, *, prediction: Mapping[str,
             )
         )
     earned = sum((row.earned for row in judged), Decimal(0))
-    score = (earned / rubric.points).quantize(FOUR_PLACES, ROUND_HALF_EVEN)
+    score = (earned / rubric.points).quantize(FOUR_PLACES, ROUND_HALF_UP)
     return Sheet(criteria=judged, earned=earned, points=rubric.points, score=score)
 
 

@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -212,11 +213,33 @@ def call(
     request = {"entry": entry, "kwargs": kwargs, "limits": asdict(limits), "log_ids": logs.ids()}
     line = json.dumps(request, allow_nan=False).encode() + b"\n"
     warm = server or SERVER
+    start_with_beats(warm, on_beat, beat_s)
     for _ in range(3):  # a server found dead before it began is replaced; nothing has run yet
         with contextlib.suppress(ServerLost), warm.connect() as link:
             return _Conversation(link, limits, on_beat, beat_s).hold(line)
         warm.settle()
     raise JobFailed("crash", "the simulation server died again and again")
+
+
+def start_with_beats(server: WarmServer, on_beat: Beat, beat_s: float) -> None:
+    """Have a live server. Starting one takes seconds, and on a slow disk a minute: beats go on meanwhile."""
+    if server.pid is not None:
+        return None
+    started: Future[None] = Future()
+
+    def start() -> None:
+        try:
+            started.set_result(server.start())
+        except JobFailed as exc:
+            started.set_exception(exc)
+
+    threading.Thread(target=start, daemon=True).start()
+    while True:
+        try:
+            return started.result(timeout=beat_s)
+        except TimeoutError:
+            if not on_beat(None):
+                raise JobStopped from None
 
 
 class _Conversation:

@@ -20,6 +20,7 @@ from simworkers import catalog
 
 # A run that lost the race for its first choices looks at this many others before it gives up.
 CANDIDATES = 8
+OF_ITS_TASK = ("task_attempt__task__activity", "task_attempt__task__lab", "task_attempt__offering")
 
 
 def register_worker(*, slots: int) -> Worker:
@@ -56,7 +57,8 @@ def claim_next(worker: Worker) -> Run | None:
         Worker.objects.select_for_update().filter(pk=worker.pk).first()
         for run in fair_order(claimable(worker))[:CANDIDATES]:
             if run.claim(settings.RUN_LEASE_S, worker):
-                return run
+                # With all that judging it needs, so that it asks the database nothing while it may be away.
+                return Run.objects.select_related("lab", "learner", *OF_ITS_TASK).get(pk=run.pk)
     return None
 
 

@@ -49,7 +49,7 @@ def open_attempt(
         raise Closed(f"{offering} is closed.")
     rows = TaskAttempt.objects.filter(task=task, offering=offering, learner=learner, practice=practice)
     unfinished = rows.filter(state__in=[TaskAttempt.State.PREPARING, TaskAttempt.State.OPEN]).first()
-    if unfinished is not None and not practice:
+    if unfinished is not None and not practice and not retire_if_outdated(unfinished):
         return unfinished, False
     preparing = TaskAttempt.objects.filter(learner=learner, state=TaskAttempt.State.PREPARING).count()
     if preparing >= settings.RUNS_ACTIVE_PER_LEARNER:
@@ -70,6 +70,15 @@ def open_attempt(
     )
     dispatch.on_commit(partial(dispatch.send_preparation, attempt.pk))
     return attempt, True
+
+
+def retire_if_outdated(attempt: TaskAttempt) -> bool:
+    """End an attempt that another version of the lab has drawn, unless a run of it is under way; it does not count."""
+    if not attempt.is_outdated or attempt.runs.active().exists():
+        return False
+    error = "The lab was renewed after this attempt was drawn. It does not count; open another."
+    TaskAttempt.objects.filter(pk=attempt.pk).update(state=TaskAttempt.State.FAILED, error=error)
+    return True
 
 
 def attempts_left(*, learner: Learner, task: LabTask, offering: Offering) -> int:
@@ -157,6 +166,8 @@ def refuse_unless_open(attempt: TaskAttempt) -> None:
         raise Conflict("The attempt could not be prepared and counts nowhere; open another.")
     if attempt.state == TaskAttempt.State.GRADED:
         raise UsedUp("This attempt is used up: its run has been graded.")
+    if attempt.is_outdated:
+        raise Conflict("The lab was renewed after this attempt was drawn. It does not count; open another.")
     if not attempt.offering.is_open:
         raise Closed(f"{attempt.offering} is closed.")
     if attempt.runs.active().exists():

@@ -39,6 +39,7 @@ def sweep(*, reap: bool = True) -> None:
     for pk in unheard_preparations():
         dispatch.send_preparation(pk)
     ask_for_drawings(free)
+    forget_dead_workers()
     forget_old_answers()
     forget_old_tickets()
 
@@ -106,6 +107,11 @@ def ask_for_drawings(free: int) -> None:
         # Of several sweepers one asks.
         if Run.objects.filter(unheard, pk=pk).update(figures_sent_at=Now()):
             dispatch.send_drawing(pk)
+
+
+def forget_dead_workers() -> None:
+    """Workers that were not seen for a day."""
+    Worker.objects.filter(seen_at__lt=Now() - timedelta(days=1)).delete()
 
 
 class Sweeper:

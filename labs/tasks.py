@@ -8,7 +8,7 @@ from typing import Any
 from celery import shared_task
 from celery.signals import worker_init, worker_ready, worker_shutdown
 
-from labs import execution, preparation, runner
+from labs import drawing, execution, preparation, runner
 from labs.models import Worker
 from labs.outages import persistently
 from labs.scheduling import register_worker
@@ -36,7 +36,7 @@ def prepare_attempt(attempt_id: int) -> None:
 
 @shared_task(name="labs.draw_figures")
 def draw_figures(run_id: int) -> None:
-    execution.draw_run_figures(run_id)
+    drawing.draw_run_figures(run_id)
 
 
 @worker_init.connect

@@ -8,6 +8,7 @@ from django.db.models import Q
 
 from labs.models.lab import LabTask
 from quiz.models import Offering
+from simworkers.catalog import engine_version
 
 
 class TaskAttempt(models.Model):
@@ -35,6 +36,11 @@ class TaskAttempt(models.Model):
     draw_seed = models.BigIntegerField(help_text="From which the instance is drawn; hidden unless practice.")
     instance = models.JSONField(null=True, help_text="The drawn parameters and the run's seed; hidden.")
     visible = models.JSONField(null=True, help_text="What the learner sees of the instance.")
+    engine_version = models.CharField(
+        max_length=64,
+        blank=True,
+        help_text="Of the lab when the instance was drawn; another one cannot judge it.",
+    )
     prediction = models.JSONField(null=True, help_text="Locked by the first run submitted.")
     tries = models.PositiveSmallIntegerField(default=0, help_text="How often a worker began to prepare it.")
     lease = models.UUIDField(null=True)
@@ -59,3 +65,8 @@ class TaskAttempt(models.Model):
 
     def __str__(self) -> str:
         return f"{self.task}, attempt {self.number} of {self.learner}"
+
+    @property
+    def is_outdated(self) -> bool:
+        """Drawn by another version of the lab: what it shows may not be what a run would meet."""
+        return self.state == self.State.OPEN and self.engine_version != engine_version(self.task.lab.slug)

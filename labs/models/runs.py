@@ -50,7 +50,7 @@ class Run(models.Model):
     lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="runs")
     learner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="runs")
     task_attempt = models.ForeignKey(
-        TaskAttempt, null=True, blank=True, on_delete=models.PROTECT, related_name="runs"
+        TaskAttempt, null=True, blank=True, on_delete=models.RESTRICT, related_name="runs"
     )
     params = models.JSONField(help_text="All parameters, validated, defaults and locked ones included.")
     artefact = models.JSONField(
@@ -76,7 +76,10 @@ class Run(models.Model):
     )
     steps_done = models.PositiveIntegerField(default=0, help_text="Finished simulation steps.")
     steps_total = models.PositiveIntegerField(null=True)
-    reason = models.TextField(blank=True, help_text="Why it failed, timed out or was cancelled.")
+    reason = models.TextField(
+        blank=True, help_text="Why it failed, timed out or was cancelled; for the learner."
+    )
+    fault = models.TextField(blank=True, help_text="What exactly went wrong; for staff.")
 
     worker = models.ForeignKey(
         Worker,
@@ -131,6 +134,7 @@ class Run(models.Model):
             models.Index(fields=["state", "created_at"], name="run_state"),
             models.Index(fields=["learner", "state"], name="run_learner_state"),
             models.Index(fields=["finished_at"], name="run_finished_at"),
+            models.Index(fields=["lab", "engine_version", "seed"], name="run_twins"),
             models.Index(
                 fields=["leases_expired"], name="run_leases_expired", condition=Q(leases_expired__gt=0)
             ),

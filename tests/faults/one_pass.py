@@ -207,6 +207,7 @@ def insert_learners(number: int, *, drawn: bool) -> list[tuple[str, str]]:
     from quiz.models import Learner as Account
     from quiz.models import Offering
     from quiz.services import enroll, issue_token
+    from simworkers.catalog import engine_version
 
     offering = Offering.objects.get(slug="open")
     task = LabTask.objects.select_related("lab").get(activity__slug="moe-balance-hbm")
@@ -230,6 +231,7 @@ def insert_learners(number: int, *, drawn: bool) -> list[tuple[str, str]]:
                     draw_seed=index,
                     instance=instance,
                     visible={},
+                    engine_version=engine_version(task.lab.slug),
                 )
                 key = str(attempt.public_id)
             rows.append((token, key))

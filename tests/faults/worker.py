@@ -40,11 +40,11 @@ def change_the_product(**kwargs: Any) -> None:
     """When Django's apps are loaded, before the first task."""
     from django.conf import settings
 
-    from labs import execution, runner
+    from labs import drawing, runner
     from labs.models import Run
 
     runner.SERVER = runner.WarmServer("--entries", "tests.faults.entries")
-    draw = execution.draw_run_figures
+    draw = drawing.draw_run_figures
 
     def draw_some(run_id: int) -> None:
         if draws(run_id):
@@ -52,4 +52,4 @@ def change_the_product(**kwargs: Any) -> None:
         else:  # as after the last try, so that nobody asks again
             Run.objects.filter(pk=run_id).update(figures_tries=settings.RUN_MAX_TRIES)
 
-    execution.draw_run_figures = draw_some
+    drawing.draw_run_figures = draw_some

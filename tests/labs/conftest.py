@@ -4,6 +4,7 @@ Journeys (tests/journeys/) run the real simulation; here a report stands in for 
 happens to a result, not the result.
 """
 
+import json
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -25,17 +26,25 @@ ARITHMETIC = {"torch": "2.13.0", "cpu_capability": "AVX2"}
 PREDICTION = {"straggler_gpu": 1, "max_over_mean": 1.5}
 
 
+def make_activities(course: Course, start: int = 1) -> None:
+    """An activity for every task of the files, in their order."""
+    tasks = [task for path in FIXTURES.glob("*.json") for task in json.loads(path.read_text())["tasks"]]
+    titles = {"moe-balance-hbm": "Balance within an HBM budget"}
+    for position, task in enumerate(tasks, start):
+        Activity.objects.create(
+            course=course,
+            kind=Activity.Kind.LAB_TASK,
+            slug=task["activity"],
+            position=position,
+            title=titles.get(task["activity"], task["kind"]),
+            points=Decimal(10),
+        )
+
+
 @pytest.fixture
 def offering(db: None) -> Offering:
     course = Course.objects.create(slug="frontier-serving", title="Frontier serving")
-    Activity.objects.create(
-        course=course,
-        kind=Activity.Kind.LAB_TASK,
-        slug="moe-balance-hbm",
-        position=1,
-        title="Balance within an HBM budget",
-        points=Decimal(10),
-    )
+    make_activities(course)
     return Offering.objects.create(course=course, slug="open", title="Open class", self_enrolment=True)
 
 
@@ -46,7 +55,7 @@ def lab(offering: Offering) -> Lab:
 
 @pytest.fixture
 def task(lab: Lab) -> LabTask:
-    return lab.tasks.get()
+    return lab.tasks.get(activity__slug="moe-balance-hbm")
 
 
 @pytest.fixture
@@ -84,6 +93,7 @@ def attempt(task: LabTask, offering: Offering, learner: Learner) -> TaskAttempt:
         draw_seed=1,
         instance={"params": check_params(task.lab.job, {}), "seed": 11},
         visible={},
+        engine_version=catalog.engine_version(task.lab.slug),
     )
 
 

@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from labs import runner
 from labs.execution import execute_next_run, finish_run
-from labs.models import Run, TaskAttempt
+from labs.models import LabTask, Run, TaskAttempt
 from labs.services import cancel_run, open_attempt, submit_run
 from labs.sweeper import sweep
 from quiz.models import Grade
@@ -125,7 +125,8 @@ def test_a_crash_is_tried_three_times_and_then_failed_with_a_reason_and_no_grade
     for _ in range(3):
         execute(run)
     assert state_of(run) == Run.State.FAILED
-    assert "killed by signal 9" in run.reason and "3 times" in run.reason
+    assert run.reason == "The simulation crashed. It was tried 3 times."
+    assert "killed by signal 9" in run.fault
     assert messages == [("labs.run_lab", run.pk)] * 2
     assert not Grade.objects.exists()
 
@@ -158,6 +159,14 @@ def test_an_unusable_result_fails_the_run_as_our_fault(run, simulation, broken):
     assert not Grade.objects.exists()
 
 
+def test_a_rubric_that_became_invalid_fails_the_run_as_our_fault(run, simulation):
+    LabTask.objects.update(rubric={"criteria": []})
+    simulation(report_for(run))
+    execute(run)
+    assert state_of(run) == Run.State.FAILED
+    assert not Grade.objects.exists()
+
+
 @pytest.mark.parametrize("nothing", [None, {}, [], "report", 3])
 def test_an_empty_result_fails_the_run_as_our_fault(run, simulation, nothing):
     simulation(nothing)
@@ -171,7 +180,7 @@ def test_a_broken_invariant_fails_the_run_and_names_the_event(run, simulation):
     simulation(report)
     execute(run)
     assert state_of(run) == Run.State.FAILED
-    assert "step 3, layer 1" in run.reason
+    assert "step 3, layer 1" in run.fault
 
 
 def test_an_invariant_broken_by_a_setting_is_the_lesson_and_is_graded(run, simulation):
@@ -187,13 +196,16 @@ def test_a_report_above_the_size_limit_is_not_kept(run, simulation, settings):
     simulation(report_for(run))
     execute(run)
     assert state_of(run) == Run.State.FAILED
-    assert "at most 1000" in run.reason
+    assert "at most 1000" in run.fault
 
 
 def test_practice_is_judged_and_gives_no_grade(task, offering, learner, attempt, simulation):
     practice, _ = open_attempt(learner=learner, task=task, offering=offering, practice=True)
     TaskAttempt.objects.filter(pk=practice.pk).update(
-        state=TaskAttempt.State.OPEN, instance=attempt.instance, visible={}
+        state=TaskAttempt.State.OPEN,
+        instance=attempt.instance,
+        visible={},
+        engine_version=attempt.engine_version,
     )
     practice.refresh_from_db()
     run = submit(practice)
@@ -217,7 +229,10 @@ def test_a_worse_second_attempt_keeps_the_better_grade(run, simulation, task, of
     execute(run)
     second, _ = open_attempt(learner=learner, task=task, offering=offering)
     TaskAttempt.objects.filter(pk=second.pk).update(
-        state=TaskAttempt.State.OPEN, instance=run.task_attempt.instance, visible={}
+        state=TaskAttempt.State.OPEN,
+        instance=run.task_attempt.instance,
+        visible={},
+        engine_version=run.task_attempt.engine_version,
     )
     second.refresh_from_db()
     worse = submit(second, prediction=PREDICTION)

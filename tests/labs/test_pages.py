@@ -80,6 +80,7 @@ def test_the_page_of_a_graded_attempt_never_shows_its_seed(browser, task, offeri
     TaskAttempt.objects.filter(pk=attempt.pk).update(
         state="open",
         instance={"params": catalog.get_job("moe-eplb").params().model_dump(), "seed": 987654321},
+        engine_version=catalog.engine_version("moe-eplb"),
     )
     html = html_of(browser, attempt)
     assert str(attempt.draw_seed) not in html

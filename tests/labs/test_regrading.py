@@ -25,7 +25,10 @@ def graded(attempt, simulation):
             learner=learner, task=attempt.task, offering=attempt.offering, practice=practice
         )
         TaskAttempt.objects.filter(pk=another.pk).update(
-            state=TaskAttempt.State.OPEN, instance=attempt.instance, visible={}
+            state=TaskAttempt.State.OPEN,
+            instance=attempt.instance,
+            visible={},
+            engine_version=attempt.engine_version,
         )
         another.refresh_from_db()
         run = submit(another)

@@ -120,9 +120,18 @@ def test_a_missing_metric_is_our_fault_and_not_a_zero():
         grade(without, rubric(GATE, BALANCE))
 
 
-def test_a_baseline_at_the_bound_cannot_be_judged():
+@pytest.mark.parametrize("before", [1.0, 0.9])
+def test_a_baseline_as_good_as_the_bound_or_better_cannot_be_judged(before):
     with pytest.raises(Unmeasured, match="nothing lies between"):
-        grade(values(before=1.0), rubric(GATE, BALANCE))
+        grade(values(before=before), rubric(GATE, BALANCE))
+
+
+def test_where_more_is_better_the_bound_lies_above_the_baseline():
+    throughput = BALANCE | {"more_is_better": True}
+    report = values(before=1.0, floor=2.0, reached=1.75)
+    assert grade(report, rubric(GATE, throughput)).score == Decimal("0.75")
+    with pytest.raises(Unmeasured):
+        grade(values(), rubric(GATE, throughput))
 
 
 def test_bands_give_the_share_of_the_first_that_holds():

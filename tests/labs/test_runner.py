@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from labs import runner
-from labs.runner import JobFailed, JobStopped, JobTimedOut, Limits, WarmServer
+from labs.runner import JobFailed, JobStopped, JobTimedOut, Limits, WarmServer, start_with_beats
 
 MIB = 2**20
 ROOMY = Limits(time_s=60, memory_bytes=512 * MIB)
@@ -395,3 +395,19 @@ def test_a_server_that_cannot_start_is_a_crash_and_not_a_hang() -> None:
         server.start()
     assert failure.value.kind == "crash"
     assert server.pid is None
+
+
+def test_beats_go_on_while_the_server_starts() -> None:
+    class SlowServer(WarmServer):
+        def start(self) -> None:
+            time.sleep(0.3)
+            super().start()
+
+    server = SlowServer("--entries", "tests.simworkers.forkserver_entries")
+    beats: list[object] = []
+    try:
+        with pytest.raises(JobStopped):
+            start_with_beats(server, lambda steps: bool(beats.append(steps)) or len(beats) < 3, beat_s=0.05)
+    finally:
+        server.stop()
+    assert beats == [None] * 3

@@ -17,7 +17,7 @@ from labs.scheduling import (
     register_worker,
     wake_for_waiting,
 )
-from labs.sweeper import sweep
+from labs.sweeper import forget_dead_workers, sweep
 from quiz.models import Learner
 from simworkers import catalog
 from tests.labs.conftest import make_learner
@@ -178,3 +178,16 @@ def test_a_worker_whose_row_was_cleared_away_reports_itself_again(worker):
     Worker.objects.all().delete()
     worker.report()
     assert Worker.objects.live().count() == 1
+
+
+def test_a_worker_not_seen_for_a_day_is_forgotten_and_its_runs_stay(queue, ada, worker):
+    run = take_of(queue(ada), worker)
+    Worker.objects.update(seen_at=Now() - timedelta(days=2))
+    forget_dead_workers()
+    run.refresh_from_db()
+    assert (Worker.objects.count(), run.worker) == (0, None)
+
+
+def take_of(run: Run, worker: Worker) -> Run:
+    assert take(worker) == run
+    return run

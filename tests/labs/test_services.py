@@ -241,3 +241,34 @@ def test_of_eight_submissions_of_one_attempt_one_is_queued(attempt):
     assert sum(isinstance(result, Run) for result in results) == 1
     assert sum(isinstance(result, Conflict) for result in results) == 7
     assert Run.objects.count() == 1
+
+
+# Renewed labs -------------------------------------------------------------------------------------
+
+
+def test_an_attempt_that_another_version_of_the_lab_drew_does_not_count_and_is_replaced(attempt):
+    TaskAttempt.objects.filter(pk=attempt.pk).update(engine_version="older")
+    attempt.refresh_from_db()
+    before = attempts_left(learner=attempt.learner, task=attempt.task, offering=attempt.offering)
+    with pytest.raises(Conflict, match="renewed"):
+        submit(attempt)
+    again, created = open_attempt(learner=attempt.learner, task=attempt.task, offering=attempt.offering)
+    after = attempts_left(learner=attempt.learner, task=attempt.task, offering=attempt.offering)
+    assert created and again != attempt
+    assert before == after
+    attempt.refresh_from_db()
+    assert attempt.state == TaskAttempt.State.FAILED
+
+
+def test_an_outdated_attempt_whose_run_is_under_way_is_left_to_it(attempt):
+    submit(attempt)
+    TaskAttempt.objects.filter(pk=attempt.pk).update(engine_version="older")
+    _, created = open_attempt(learner=attempt.learner, task=attempt.task, offering=attempt.offering)
+    assert not created
+
+
+def test_a_learner_with_runs_of_tasks_can_be_deleted_with_all_of_them(attempt):
+    submit(attempt)
+    attempt.learner.delete()
+    assert not Run.objects.exists()
+    assert not TaskAttempt.objects.exists()

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from labs.execution import draw_run_figures
+from labs.drawing import draw_run_figures
 from labs.models import Lab, Run, TaskAttempt, Worker
 from labs.preparation import prepare_attempt
 from labs.runner import JobFailed
