@@ -170,7 +170,13 @@ class Scenario:
 
 
 # What the axes of an array are called, by its name in the visible part: (rows, columns).
-AXES = {"observed_load": ("Layer", "Expert")}
+AXES = {
+    "observed_load": ("Layer", "Expert"),
+    "balancer_placement": ("Layer", "Slot"),
+    "placement": ("Layer", "Slot"),
+}
+# Tables whose numbers name things: none is more than another, so none is shaded.
+NAMING = ("balancer_placement", "placement")
 LONG_TEXT = 40
 
 
@@ -223,10 +229,11 @@ def is_number(value: Any) -> bool:
 def heat_table(name: str, matrix: list[list[float]]) -> HeatTable:
     """matrix: [rows][columns]. Shading runs from 0 to the largest number of the whole table."""
     row_head, column_head = AXES.get(name, ("Row", "Column"))
-    largest = max(max(row) for row in matrix)
+    largest = 0.0 if name in NAMING else max(max(row) for row in matrix)
+    shading = "" if name in NAMING else "; darker is more"
     return HeatTable(
         title=label(name),
-        help=f"Rows: {row_head.lower()}s; columns: {column_head.lower()}s; darker is more.",
+        help=f"Rows: {row_head.lower()}s; columns: {column_head.lower()}s{shading}.",
         row_head=row_head,
         columns=[f"{column_head} {index}" for index in range(max(len(row) for row in matrix))],
         rows=[

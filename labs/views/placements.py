@@ -9,7 +9,8 @@ SHAPE = ("num_layers", "num_experts", "num_gpus", "num_nodes", "num_groups", "re
 
 
 def placement_scene(attempt: TaskAttempt) -> dict[str, Any] | None:
-    """Sizes, the observed load [layer][expert], and whether all copies of a group must lie in one node.
+    """Sizes, the observed load [layer][expert], the balancer's placement [layer][slot] where the task shows it, and
+    whether all copies of a group must lie in one node.
 
     None where the instance is of another shape; the field is then plain JSON.
     """
@@ -27,6 +28,7 @@ def placement_scene(attempt: TaskAttempt) -> dict[str, Any] | None:
         "groups": groups,
         "slots": experts + redundant * gpus,
         "load": load,
+        "balancer": (attempt.visible or {}).get("balancer_placement"),
         "groups_stay_in_node": divides and drawn.get("eplb_policy") != "global",
     }
 

@@ -99,3 +99,46 @@ def test_free_exploration_shows_live_progress_and_starts_again_from_a_run(page: 
     page.get_by_role("link", name="Change something and run again").click()
     expect(page.get_by_label("Number of steps")).to_have_value("64")
     expect(page.get_by_label("Seed", exact=True)).to_have_value("11")
+
+
+def test_progress_comes_as_a_stream_and_the_page_does_not_poll(page: Page) -> None:
+    asked: list[tuple[str, str]] = []
+    page.on("request", lambda request: asked.append((request.method, request.url)))
+    start_free(page, seed=21)
+    expect(page.get_by_text("Finished", exact=True)).to_be_visible(timeout=SLOW)
+    run = page.url.rstrip("/").rpartition("/")[2]
+    assert [url for method, url in asked if f"/runs/{run}/events/" in url]
+    assert [url for method, url in asked if method == "GET" and url.endswith(f"/api/v1/runs/{run}/")] == []
+
+
+def test_where_no_stream_comes_through_the_page_polls(page: Page) -> None:
+    page.route("**/events/**", lambda route: route.abort())
+    start_free(page, seed=22)
+    expect(page.get_by_text("Finished", exact=True)).to_be_visible(timeout=SLOW)
+
+
+def start_free(page: Page, seed: int) -> None:
+    page.goto("/labs/moe-eplb/")
+    page.get_by_label("Number of steps").fill("64")
+    page.get_by_label("Seed", exact=True).fill(str(seed))
+    page.get_by_role("button", name="Run").click()
+    page.wait_for_url("**/labs/runs/**")
+
+
+def test_a_text_file_fills_the_long_field_and_a_binary_one_is_refused_beside_it(page: Page) -> None:
+    page.goto("/labs/moe-eplb/")
+    chooser = page.get_by_label("Or from a file")
+    field = page.get_by_label("Own text", exact=True)
+    chooser.set_input_files(
+        {"name": "mine.txt", "mimeType": "text/plain", "buffer": "Grüße\r\n".encode() * 300}
+    )
+    expect(field).to_have_value("Grüße\n" * 300)
+    expect(page.get_by_text("mine.txt: 2.3 KiB of at most 256.0 KiB")).to_be_visible()
+    for name, data, words in (
+        ("photo.png", b"\x89PNG\xff\xfe", "photo.png is not text in UTF-8"),
+        ("tool.bin", b"abc\x00def", "tool.bin holds control characters"),
+        ("long.txt", b"x" * (256 * 1024 + 1), "long.txt has 256.0 KiB; at most"),
+    ):
+        chooser.set_input_files({"name": name, "mimeType": "text/plain", "buffer": data})
+        expect(field).to_have_accessible_description(re.compile(words))
+        expect(field).to_have_value("Grüße\n" * 300)

@@ -44,8 +44,24 @@ def take_tour(page: Page) -> Tour:
     page.get_by_role("button", name="Run").click()
     page.locator("staffloop-figure").first.wait_for(timeout=120_000)
     pages["run"] = path(page)
+    page.get_by_label("Your explanation").fill("The busiest expert had one home only.")
+    page.get_by_role("button", name="Hand in").click()
+    page.get_by_role("group", name="Points of the staff answer").wait_for()
+    vary(page)
+    pages["variation"] = path(page)
+    pages["what-if"] = f"{pages['run']}what-if/?parameter=eplb_policy"
     public = {"welcome": "/", "login": "/accounts/login/", "signup": "/accounts/signup/"}
     return Tour(page.context.cookies(), pages["run"], pages, public)
+
+
+def vary(page: Page) -> None:
+    """Repeat the run with another window, and wait for both runs' figures."""
+    before = page.url
+    page.get_by_label("Parameter").select_option("window_steps")
+    page.locator("#what-if-step").get_by_label("Window steps").fill("2")
+    page.get_by_role("button", name="Run the variation").click()
+    page.wait_for_url(lambda url: url != before)
+    page.locator(".pair staffloop-figure").first.wait_for(timeout=120_000)
 
 
 def path(page: Page) -> str:

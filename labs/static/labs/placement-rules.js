@@ -10,6 +10,7 @@
  * @property {number} groups
  * @property {number} slots of all GPUs, in one layer
  * @property {number[][]} load [layer][expert] observed
+ * @property {number[][] | null} balancer [layer][slot], where the task shows it
  * @property {boolean} groups_stay_in_node
  */
 /** @typedef {(number | null)[]} Row [slot] → expert; null: not filled in */

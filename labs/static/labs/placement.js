@@ -95,25 +95,38 @@ class StaffloopPlacement extends HTMLElement {
       this.fillIn();
       this.show();
     });
-    this.reset = make("button", { type: "button", class: "button quiet" }, "Put this layer back");
-    this.reset.addEventListener("click", () => {
-      this.placement[this.layer] = [...this.start[this.layer]];
-      this.write();
-      this.fillIn();
-      this.show();
-    });
+    const starts = [this.startButton("Contiguous", this.start)];
+    if (this.scene.balancer) starts.push(this.startButton("The balancer's answer", this.scene.balancer));
     this.summary = make("p", { role: "status", class: "figure-number" });
     this.faults = make("ul", { class: "error-text" });
     this.experts = make("ul", { class: "experts", "aria-label": "Experts of this layer" });
     /** @type {{card: HTMLElement, load: HTMLElement, bar: Bar, inputs: HTMLInputElement[]}[]} */
     this.gpus = Array.from({ length: gpus }, (_, gpu) => this.gpu(gpu));
+    const listed = make("details", {}, make("summary", {}, "Experts of this layer"), this.experts);
+    listed.open = matchMedia("(min-width: 40rem)").matches;
     const rows = Array.from({ length: nodes }, (_, node) => this.node(node, gpus / nodes));
     this.append(
-      make("div", { class: "card placement-head" }, make("div", { class: "with-unit" }, make("label", { for: "placement-layer" }, "Layer"), this.chooser, this.reset), this.summary, this.faults),
-      this.experts,
+      make("div", { class: "card placement-head" }, make("div", { class: "with-unit" }, make("label", { for: "placement-layer" }, "Layer"), this.chooser), make("div", { class: "with-unit" }, make("span", { class: "muted" }, "Fill this layer with:"), ...starts), this.summary, this.faults),
+      listed,
       ...rows,
     );
     this.fillIn();
+  }
+
+  /**
+   * Fills the chosen layer.
+   * @param {string} name
+   * @param {number[][]} placement
+   */
+  startButton(name, placement) {
+    const button = make("button", { type: "button", class: "button quiet" }, name);
+    button.addEventListener("click", () => {
+      this.placement[this.layer] = [...placement[this.layer]];
+      this.write();
+      this.fillIn();
+      this.show();
+    });
+    return button;
   }
 
   /** @param {number} node @param {number} perNode */
