@@ -226,6 +226,7 @@ OPEN_ATTEMPT = [
     request_example("graded", {}),
     request_example("practice", {"practice": True, "seed": 7}),
     example("A worker is drawing the instance", PREPARING, status=201),
+    example("Open already", ATTEMPT),
 ]
 SUBMIT_RUN = [
     request_example(

@@ -106,6 +106,7 @@ class AttemptsView(APIView):
         examples=[
             request_example("In the only class I am in", {}),
             example("Started", examples.OPEN_ATTEMPT, status=201),
+            example("Open already", examples.OPEN_ATTEMPT),
         ],
     )
     @idempotent

@@ -181,7 +181,10 @@ class EnrollmentsView(APIView):
             200: OpenApiResponse(EnrollmentSerializer, "You were in it already; nothing changed."),
             **problems(401, 403, 404),
         },
-        examples=[example("Joined", examples.ENROLLMENT, status=201)],
+        examples=[
+            example("Joined", examples.ENROLLMENT, status=201),
+            example("Joined before", examples.ENROLLMENT),
+        ],
     )
     @idempotent
     def post(self, request: Request, slug: str) -> Response:

@@ -9,7 +9,7 @@ from django.db import connection
 from labs.models import Run
 from tests.labs.test_api import RUNS, client_of, submission
 
-KEY = {"HTTP_IDEMPOTENCY_KEY": "run-1"}
+KEY: dict[str, Any] = {"HTTP_IDEMPOTENCY_KEY": "run-1"}
 
 
 @pytest.mark.django_db(transaction=True)
@@ -38,7 +38,7 @@ def test_eight_equal_submissions_at_once_make_one_run(attempt, messages):
 @pytest.mark.django_db(transaction=True)
 def test_a_repeated_free_run_is_the_first_one_and_without_a_key_it_is_another(lab, learner):
     api = client_of(learner)
-    body = {"params": {}}
+    body: dict[str, Any] = {"params": {}}
     first, again = (api.post(RUNS, body, format="json", **KEY) for _ in range(2))
     other = api.post(RUNS, body, format="json")
     assert again["Location"] == first["Location"] != other["Location"]

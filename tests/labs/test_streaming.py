@@ -139,7 +139,7 @@ def open_stream(path: str, query: str = "", **headers: str) -> tuple[Any, list[d
     """(response, its events) over ASGI, in the transaction of the test."""
 
     async def read() -> tuple[Any, list[dict[str, Any]]]:
-        response = await AsyncClient().get(f"{path}events/?{query}", headers=headers)
+        response: Any = await AsyncClient().get(f"{path}events/?{query}", headers=headers)
         if not response.streaming:
             return response, []
         return response, parse("".join([part.decode() async for part in response.streaming_content]))
@@ -299,7 +299,7 @@ class Listener:
         self.ended = asyncio.Event()
 
     async def follow(self, place: str, ticket: str) -> None:
-        response = await AsyncClient().get(f"{place}events/?ticket={ticket}")
+        response: Any = await AsyncClient().get(f"{place}events/?ticket={ticket}")
         assert response.status_code == 200, response.content
         async for part in response.streaming_content:
             self.text += part.decode()

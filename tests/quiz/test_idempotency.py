@@ -2,6 +2,7 @@
 
 import threading
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -13,7 +14,7 @@ from quiz.errors import KeyInUse
 from quiz.models import Attempt, Enrollment, KeyedAnswer
 from tests.quiz.builders import client_of, enrolled, make_course, make_learner, make_offering, make_quiz
 
-KEY = {"HTTP_IDEMPOTENCY_KEY": "k-1"}
+KEY: dict[str, Any] = {"HTTP_IDEMPOTENCY_KEY": "k-1"}
 
 
 @pytest.fixture
