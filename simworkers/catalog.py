@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from simworkers.moe.handed_in import PlacementArtefact
 from simworkers.moe.metrics import MoeMetrics
 from simworkers.moe.params import MoeParams
-from simworkers.moe.prediction import BalancePrediction
+from simworkers.moe.prediction import BalancePrediction, BreakEvenPrediction, PlacementPrediction
 
 Progress = Callable[[int, int], None]  # (finished steps, total steps)
 
@@ -35,7 +36,7 @@ class TaskKind:
     """What a graded task of a lab needs beyond the lab itself.
 
     prepare: dotted "module:function", (seed, progress) → PreparedInstance.
-    references: dotted "module:function", (prepared) → {"naive", "misconception", "expert": Submission}.
+    references: dotted "module:function", (prepared) → {"naive", "misconception", "expert", …: Submission}.
     open_parameters: what the learner may set; the instance locks all others.
     prediction_metrics: field of the prediction → name of the report metric that holds the truth.
     artefact: what is handed in beside parameters, if anything; its fields are parameters of the lab.
@@ -79,10 +80,11 @@ class PreparedInstance(BaseModel):
 
 
 class Submission(BaseModel):
-    """What a learner hands in: values of open parameters, and the prediction made before the run."""
+    """What a learner hands in: values of open parameters, the prediction made before the run, perhaps an artefact."""
 
     params: dict[str, Any]
     prediction: dict[str, Any]
+    artefact: dict[str, Any] | None = None
 
 
 class Invariant(BaseModel):
@@ -184,7 +186,35 @@ MOE_EPLB = Job(
                 "straggler_gpu": "straggler_gpu_before",
                 "max_over_mean": "max_over_mean_before_mean",
             },
-        )
+        ),
+        "predict-straggler": TaskKind(
+            name="predict-straggler",
+            prepare="simworkers.moe.straggler_task:prepare",
+            prediction=BalancePrediction,
+            open_parameters=(),
+            references="simworkers.moe.straggler_task:references",
+            prediction_metrics={
+                "straggler_gpu": "straggler_gpu_before",
+                "max_over_mean": "max_over_mean_before_mean",
+            },
+        ),
+        "place-it": TaskKind(
+            name="place-it",
+            prepare="simworkers.moe.placing_task:prepare",
+            prediction=PlacementPrediction,
+            open_parameters=(),
+            references="simworkers.moe.placing_task:references",
+            prediction_metrics={"max_over_mean": "max_over_mean_mean"},
+            artefact=PlacementArtefact,
+        ),
+        "when-eplb-pays": TaskKind(
+            name="when-eplb-pays",
+            prepare="simworkers.moe.break_even_task:prepare",
+            prediction=BreakEvenPrediction,
+            open_parameters=(),
+            references="simworkers.moe.break_even_task:references",
+            prediction_metrics={"break_even_tokens": "break_even_tokens"},
+        ),
     },
     expected_seconds=MoeParams.expected_seconds,
 )

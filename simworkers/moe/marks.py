@@ -16,6 +16,9 @@ from simworkers.moe.placement import IntArray, place_contiguously
 from simworkers.moe.planning import plan
 from simworkers.moe.rehearsal import rehearse
 
+# How the balancer is set where a mark must not hang on what a learner has set.
+WELL_SET = {"eplb": True, "eplb_policy": "auto", "window_steps": 64, "interval_steps": 4}
+
 
 def measure_marks(
     params: MoeParams, counts: IntArray, cost: CostModel, tick: Callable[[], None]
@@ -23,7 +26,9 @@ def measure_marks(
     """counts: [W + N, L, E] of a whole run."""
     on = params.model_copy(update={"eplb": True})
     balancer = on.model_copy(update={"placement": None})
-    saving = balancer.model_copy(update={"redundant_slots_per_gpu": max(slots_within_budget(params) - 1, 0)})
+    saving = balancer.model_copy(
+        update=WELL_SET | {"redundant_slots_per_gpu": max(slots_within_budget(params) - 1, 0)}
+    )
     measured = counts[params.warmup_steps :]
     load = measured.sum(axis=0)
     bound = step_bound = 1.0

@@ -34,6 +34,20 @@ class BalancePrediction(BaseModel):
         return gpu
 
 
+class PlacementPrediction(BaseModel):
+    """How level the placement that is handed in will be."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    max_over_mean: float = Field(
+        ge=1,
+        le=64,
+        description="Tokens of the busiest GPU ÷ mean over GPUs under your placement, averaged over measured steps "
+        "and layers.",
+        json_schema_extra={"unit": "ratio"},
+    )
+
+
 class BreakEvenPrediction(BaseModel):
     """From which step size on copies pay."""
 

@@ -105,6 +105,7 @@ def metrics(**changes: Any) -> dict[str, Any]:
     known = {
         "max_over_mean_before_mean": 2.0,
         "max_over_mean_mean": 1.5,
+        "max_over_mean_saving_mean": 1.25,
         "sampling_floor": 1.0,
         "within_budget": 1,
     }

@@ -64,13 +64,16 @@ def test_the_track_arrives_whole():
     ]
     assert list(course.activities.values_list("slug", "kind", "points")) == [
         ("moe-balance-hbm", "lab_task", 10),
+        ("moe-predict-straggler", "lab_task", 10),
+        ("moe-place-it", "lab_task", 10),
+        ("moe-when-eplb-pays", "lab_task", 10),
         ("check", "quiz", 5),
     ]
     offering = Offering.objects.get()
     assert (offering.slug, offering.self_enrolment, offering.is_open) == ("open", True, True)
 
 
-def test_the_check_asks_five_complete_questions_and_the_first_links_to_the_lab():
+def test_the_check_asks_five_complete_questions_and_the_first_two_link_to_the_lab():
     load(FIXTURE)
     versions = services.served_versions(Quiz.objects.get())
     assert len(versions) == 5
@@ -79,9 +82,8 @@ def test_the_check_asks_five_complete_questions_and_the_first_links_to_the_lab()
         assert version.options.filter(correct=True).count() == 1
         assert not version.options.filter(feedback="").exists()
         assert version.staff_points
-    assert [v.question.activity and v.question.activity.slug for v in versions] == ["moe-balance-hbm"] + [
-        None
-    ] * 4
+    linked = [v.question.activity and v.question.activity.slug for v in versions]
+    assert linked == ["moe-balance-hbm", "moe-predict-straggler", None, None, None]
 
 
 def test_the_right_answers_are_not_all_in_one_place():
@@ -151,13 +153,14 @@ def test_sections_and_activities_change_places(folder):
     load(folder)
     (folder / "sections" / "05-sessions.md").rename(folder / "sections" / "00-sessions.md")
     edit(folder / "course.toml", "minutes = 25", "minutes = 30")
-    _head, lab, check = (
-        (folder / "course.toml").read_text().partition("[[quizzes]]")[0].split("[[activities]]")
-    )
-    edit(folder / "course.toml", f"{lab}[[activities]]{check}", f"{check}[[activities]]{lab}")
+    listed = (folder / "course.toml").read_text().partition("[[quizzes]]")[0]
+    _head, lab, *_others, check = listed.split("[[activities]]")
+    swapped = listed.replace(lab, "\n@").replace(check, lab).replace("\n@", check)
+    edit(folder / "course.toml", listed, swapped)
     load(folder)
     assert Section.objects.order_by("position").values_list("slug", flat=True)[0] == "sessions"
-    assert list(Activity.objects.values_list("slug", "position")) == [("check", 1), ("moe-balance-hbm", 2)]
+    slugs = list(Activity.objects.order_by("position").values_list("slug", flat=True))
+    assert (slugs[0], slugs[-1]) == ("check", "moe-balance-hbm")
 
 
 def test_loading_leaves_attempts_and_grades_as_they_are(folder):
@@ -182,8 +185,8 @@ def test_loading_leaves_attempts_and_grades_as_they_are(folder):
     [
         ("course.toml", "minutes = 25", "minutes = -1", "course.toml: minutes: "),
         ("course.toml", 'level = "advanced"', "hours = 3", "course.toml: hours: "),
-        ("course.toml", 'points = "5"', 'points = "-5"', "course.toml: activities.1.points: "),
-        ("course.toml", 'kind = "quiz"', 'kind = "essay"', "course.toml: activities.1.kind: "),
+        ("course.toml", 'points = "5"', 'points = "-5"', "course.toml: activities.4.points: "),
+        ("course.toml", 'kind = "quiz"', 'kind = "essay"', "course.toml: activities.4.kind: "),
         ("course.toml", 'activity = "check"', 'activity = "exam"', "course.toml: quizzes.0.activity: "),
         ("course.toml", '"second-turn"', '"third-turn"', "course.toml: quizzes.0.questions.2: "),
         ("course.toml", 'slug = "check"', 'slug = "moe-balance-hbm"', "course.toml: activities: "),
@@ -233,7 +236,7 @@ def test_a_missing_folder_is_a_fault_and_no_traceback(tmp_path):
 def test_an_activity_of_another_course_is_not_taken_over():
     other = make_course("other")
     Activity.objects.create(course=other, kind="quiz", slug="check", position=1, title="Check", points=1)
-    with pytest.raises(CommandError, match=r"activities\.1\.slug"):
+    with pytest.raises(CommandError, match=r"activities\.4\.slug"):
         load(FIXTURE)
     assert not Course.objects.filter(slug="frontier-serving").exists()
     assert not LoadedFile.objects.exists()
