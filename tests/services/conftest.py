@@ -139,7 +139,7 @@ def served(folder: os.PathLike[str], environment: dict[str, str]) -> Iterator[Si
     reader = threading.Thread(target=site.listen, args=(server.stdout,), daemon=True)
     reader.start()
     try:
-        assert site.answers.wait(60), "the site did not start"
+        assert site.answers.wait(120), "the site did not start"
         yield site
     finally:
         server.send_signal(signal.SIGTERM)

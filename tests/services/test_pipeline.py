@@ -47,7 +47,7 @@ def test_a_killed_workers_run_comes_back_by_its_lease_long_before_the_broker_sen
     done = finished(api, run)
     assert (done["state"], done["tries"]) == ("graded", 2)
     # Redis would wait for its visibility timeout of six minutes.
-    assert time.monotonic() - begun < 60
+    assert time.monotonic() - begun < 180
 
 
 def test_a_message_delivered_again_after_the_end_changes_nothing(real: RealSite):
@@ -66,9 +66,8 @@ def test_a_message_delivered_again_after_the_end_changes_nothing(real: RealSite)
     assert [grade["revision"] for grade in api.get("grades/")["results"]] == [1]
 
 
+@pytest.mark.parametrize("real", ["rabbitmq"], indirect=True)  # Redis has no durable queues
 def test_the_queue_outlives_a_restart_of_rabbitmq(real: RealSite):
-    if not real.broker_url.startswith("amqp"):
-        pytest.skip("Redis has no durable queues; the sweeper sends again what a restart lost")
     with Connection(real.broker_url) as link:
         # A queue declared with other properties than it has is refused.
         channel_of(link).queue_declare("runs", durable=True, auto_delete=False)
