@@ -28,11 +28,11 @@ def strict_bool(name: str, default: bool) -> bool:
     raise ImproperlyConfigured(f"{name} must be true or false, not {raw!r}")
 
 
-def positive_int(name: str, default: int) -> int:
-    """A whole number of at least 1."""
+def positive_int(name: str, default: int, *, least: int = 1) -> int:
+    """A whole number of at least `least`."""
     raw = env.str(name, default=str(default))
-    if not raw.strip().isdigit() or int(raw) < 1:
-        raise ImproperlyConfigured(f"{name} must be a whole number of at least 1, not {raw!r}")
+    if not raw.strip().isdigit() or int(raw) < least:
+        raise ImproperlyConfigured(f"{name} must be a whole number of at least {least}, not {raw!r}")
     return int(raw)
 
 

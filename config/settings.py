@@ -200,7 +200,8 @@ REST_FRAMEWORK = {
         "quiz.api.throttling.LearnerThrottle",
         "quiz.api.throttling.SubmissionThrottle",
     ],
-    "NUM_PROXIES": 0,
+    # Whose word on a client's address is taken: behind a proxy that sets X-Forwarded-For, 1.
+    "NUM_PROXIES": positive_int("STAFFLOOP_NUM_PROXIES", 0, least=0),
     "STRICT_JSON": True,
 }
 REST_KNOX = {

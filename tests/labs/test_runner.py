@@ -111,7 +111,8 @@ def test_a_beat_comes_before_any_progress_and_says_none(ask: Ask) -> None:
 def test_beats_keep_their_interval_however_fast_progress_comes(ask: Ask) -> None:
     beats: list[Any] = []
     ask("count", steps=100, pause_s=0.01, beat_s=0.3, on_beat=note_in(beats))
-    assert 2 <= len(beats) <= 5
+    # About three on an idle machine; a beat for each report of progress would make a hundred.
+    assert 2 <= len(beats) < 50
 
 
 def test_a_large_result_and_unicode_arrive_whole(ask: Ask) -> None:

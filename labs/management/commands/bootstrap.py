@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import Group, Permission
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from quiz.models import Learner, Offering
 from quiz.services import enroll, issue_token
@@ -61,15 +61,22 @@ def make_author_group() -> None:
 def remembered_passwords(path: Path) -> dict[str, str]:
     """Random passwords, kept for the next start, readable by this user alone."""
     if not path.exists():
-        path.touch(mode=0o600)
-        path.write_text(json.dumps({name: secrets.token_urlsafe(9) for name in ("learner", "author")}))
+        fresh = path.with_suffix(".new")
+        fresh.touch(mode=0o600)
+        fresh.write_text(json.dumps({name: secrets.token_urlsafe(9) for name in ("learner", "author")}))
+        fresh.replace(path)
     passwords: dict[str, str] = json.loads(path.read_text())
     return passwords
 
 
 def person(username: str, password: str, *, is_staff: bool = False) -> Learner:
+    """Our own account of that name. CommandError where somebody else has taken it, who would become an author."""
     learner, created = Learner.objects.get_or_create(username=username, defaults={"is_staff": is_staff})
     if created:
         learner.set_password(password)
         learner.save()
+    elif not learner.check_password(password):
+        raise CommandError(
+            f"The account {username} has another password than the one kept for it; remove one."
+        )
     return learner
