@@ -67,7 +67,7 @@ def prepare_attempt(attempt_id: int) -> None:
 
 
 def give_up_or_wait(attempt: TaskAttempt, held: QuerySet[TaskAttempt]) -> None:
-    """`failed` after the last try; before, the sweeper sends it once more. The fault, which may name seeds, is logged."""
+    """`failed` after the last try; before, the sweeper sends it again. The fault is logged; it may name seeds."""
     if attempt.tries >= settings.RUN_MAX_TRIES:
         error = "It could not be prepared, which is our fault; it does not count. Open another."
         held.update(state=TaskAttempt.State.FAILED, error=error, lease=None, lease_expires_at=None)
