@@ -229,7 +229,8 @@ def start_with_beats(server: WarmServer, on_beat: Beat, beat_s: float) -> None:
 
     def start() -> None:
         try:
-            started.set_result(server.start())
+            server.start()
+            started.set_result(None)
         except JobFailed as exc:
             started.set_exception(exc)
 
