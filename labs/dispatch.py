@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from labs.models import Run, TaskAttempt
+from labs.models import Run, Sweep, TaskAttempt
 
 log = logging.getLogger(__name__)
 
@@ -50,10 +50,15 @@ def send_preparation(pk: int) -> None:
         note_sent(TaskAttempt.objects.filter(pk=pk))
 
 
+def send_sweep(pk: int) -> None:
+    if publish("labs.compute_sweep", pk):
+        note_sent(Sweep.objects.filter(pk=pk))
+
+
 def send_drawing(pk: int) -> None:
     if publish("labs.draw_figures", pk):
         Run.objects.filter(pk=pk).update(figures_sent_at=Now())
 
 
-def note_sent(rows: models.QuerySet[Run] | models.QuerySet[TaskAttempt]) -> None:
+def note_sent(rows: models.QuerySet[Run] | models.QuerySet[TaskAttempt] | models.QuerySet[Sweep]) -> None:
     rows.update(sent_at=Now())

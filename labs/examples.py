@@ -222,6 +222,39 @@ TICKET = {
     "events_url": f"{API}/runs/{RUN_ID}/events/?ticket=q3J0bW9…",
 }
 
+SWEEP_WAITING = {
+    "state": "waiting",
+    "engine_version": "3d80cf2aa948c7cb",
+    "tries": 1,
+    "reason": "",
+    "created_at": "2026-03-02T09:30:00Z",
+    "computed_at": None,
+    "data": None,
+}
+SWEEP = {
+    **SWEEP_WAITING,
+    "state": "ready",
+    "computed_at": "2026-03-02T09:30:07Z",
+    "data": {
+        "lab": "moe-eplb",
+        "engine_version": "3d80cf2aa948c7cb",
+        "seed": 0,
+        "params": {"num_gpus": 4, "num_experts": 8, "top_k": 2},
+        "axes": [
+            {"name": "skew_percent", "unit": "%", "values": [0, 100]},
+            {"name": "eplb", "unit": "", "values": [False, True]},
+        ],
+        "metrics": [
+            {
+                "name": "speedup",
+                "unit": "ratio",
+                "description": "step_time_before_us ÷ step_time_us.",
+                "values": [[1.0, 0.99], [1.0, 1.63]],
+            }
+        ],
+    },
+}
+
 OPEN_ATTEMPT = [
     request_example("graded", {}),
     request_example("practice", {"practice": True, "seed": 7}),

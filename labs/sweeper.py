@@ -19,6 +19,7 @@ from labs.models import Run, TaskAttempt, Worker
 from labs.preparation import preparable
 from labs.scheduling import fail_versions_without_worker, fair_order, free_slots
 from labs.streaming.tickets import forget_old_tickets
+from labs.sweeps import unheard_sweeps
 from quiz.services import forget_old_answers
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,8 @@ def sweep(*, reap: bool = True) -> None:
     wake_for_unheard_runs(free)
     for pk in unheard_preparations():
         dispatch.send_preparation(pk)
+    for pk in unheard_sweeps():
+        dispatch.send_sweep(pk)
     ask_for_drawings(free)
     forget_dead_workers()
     forget_old_answers()

@@ -8,7 +8,7 @@ from typing import Any
 from celery import shared_task
 from celery.signals import worker_init, worker_ready, worker_shutdown
 
-from labs import drawing, execution, preparation, runner
+from labs import drawing, execution, preparation, runner, sweeps
 from labs.models import Worker
 from labs.outages import persistently
 from labs.scheduling import register_worker
@@ -37,6 +37,11 @@ def prepare_attempt(attempt_id: int) -> None:
 @shared_task(name="labs.draw_figures")
 def draw_figures(run_id: int) -> None:
     drawing.draw_run_figures(run_id)
+
+
+@shared_task(name="labs.compute_sweep")
+def compute_sweep(sweep_id: int) -> None:
+    sweeps.compute_sweep(sweep_id)
 
 
 @worker_init.connect

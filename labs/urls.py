@@ -2,12 +2,14 @@ from django.urls import path
 
 from labs import api, figures_api, reflection_api
 from labs.streaming.api import RunEvents, StreamTickets
+from labs.sweeps_api import LabSweep
 
 urlpatterns = [
     path("labs/", api.LabList.as_view(), name="api-labs"),
     path("labs/<slug:slug>/", api.LabDetail.as_view(), name="api-lab"),
     path("labs/<slug:slug>/schemas/<slug:name>/", api.LabSchema.as_view(), name="api-lab-schema"),
     path("labs/<slug:slug>/runs/", api.LabRuns.as_view(), name="api-lab-runs"),
+    path("labs/<slug:slug>/sweep/", LabSweep.as_view(), name="api-lab-sweep"),
     path("tasks/", api.TaskList.as_view(), name="api-tasks"),
     path("tasks/<slug:slug>/", api.TaskDetail.as_view(), name="api-task"),
     path("tasks/<slug:slug>/schemas/<slug:name>/", api.TaskSchema.as_view(), name="api-task-schema"),

@@ -55,6 +55,8 @@ class TaskKind:
 class Job:
     """A lab. simulate: dotted, (params, seed, progress) → Report. draw: dotted, (report) → {name: Figure}.
 
+    sweep: dotted, (progress) → SweepData, where the lab has a grid to explore.
+
     expected_seconds: of a run with these parameters, roughly, on one core; decides how runs are queued, nothing else.
     """
 
@@ -68,6 +70,7 @@ class Job:
     figures: tuple[FigureSpec, ...]
     tasks: dict[str, TaskKind]
     expected_seconds: Callable[[Any], float]
+    sweep: str | None = None
 
 
 class PreparedInstance(BaseModel):
@@ -116,6 +119,34 @@ class Figure(BaseModel):
     svg_light: str
     svg_dark: str
     png_base64: str
+
+
+class Axis(BaseModel):
+    """One dimension of a sweep: a parameter, its unit and the values that it takes."""
+
+    name: str
+    unit: str
+    values: list[bool | int | float | str]
+
+
+class SweepMetric(BaseModel):
+    """One metric at every point: lists in lists, one depth an axis, in the order of the axes."""
+
+    name: str
+    unit: str
+    description: str
+    values: list[Any]
+
+
+class SweepData(BaseModel):
+    """A grid of runs, measured once. `params` are those that all points share."""
+
+    lab: str
+    engine_version: str
+    seed: int
+    params: dict[str, Any]
+    axes: list[Axis]
+    metrics: list[SweepMetric]
 
 
 class UnknownLab(KeyError):
@@ -217,6 +248,7 @@ MOE_EPLB = Job(
         ),
     },
     expected_seconds=MoeParams.expected_seconds,
+    sweep="simworkers.moe.sweep:sweep",
 )
 
 _JOBS = {job.name: job for job in (MOE_EPLB,)}

@@ -209,13 +209,14 @@ def job_modules() -> list[str]:
 
 
 def warm_up(modules: list[str]) -> None:
-    """Import torch and `modules` with one thread. SystemExit if a second thread came up."""
+    """Import torch and `modules` with one thread, and call each one's `warm()` if it has one, so that children share
+    what it loads. SystemExit if a second thread came up."""
     import torch
 
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
     for module in modules:
-        importlib.import_module(module)
+        getattr(importlib.import_module(module), "warm", lambda: None)()
     if sys.platform == "linux" and (threads := len(os.listdir("/proc/self/task"))) != 1:
         sys.exit(f"{threads} threads run after importing; set OMP_NUM_THREADS and OPENBLAS_NUM_THREADS to 1")
     gc.collect()

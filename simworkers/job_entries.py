@@ -1,4 +1,5 @@
-"""What may be asked of a simulation process: run a job, prepare a task, draw figures, name its arithmetic.
+"""What may be asked of a simulation process: run a job, prepare a task, draw figures, sweep a grid,
+name its arithmetic.
 
 Each takes JSON values and returns JSON values. They dump models as Python values, not in pydantic's JSON mode, which
 turns a NaN inside a free-form dict into null: the caller must see it and refuse.
@@ -44,6 +45,14 @@ def draw_figures(lab: str, report: dict[str, Any], progress: Progress) -> Any:
     return {name: figure.model_dump() for name, figure in figures.items()}
 
 
+def run_sweep(lab: str, progress: Progress) -> Any:
+    """Measure a lab's grid: a dumped SweepData."""
+    job = _job(lab)
+    if job.sweep is None:
+        raise InvalidCall(f"lab: {lab} has no sweep")
+    return catalog.resolve(job.sweep)(progress).model_dump()
+
+
 def arithmetic(progress: Progress) -> dict[str, str]:
     """What decides a report's last bits on this machine, by the names that provenance uses."""
     import torch
@@ -62,5 +71,6 @@ ENTRIES: Mapping[str, Entry] = {
     "run_job": run_job,
     "prepare_task": prepare_task,
     "draw_figures": draw_figures,
+    "run_sweep": run_sweep,
     "arithmetic": arithmetic,
 }

@@ -4,7 +4,8 @@ from labs.models.attempts import TaskAttempt
 from labs.models.explanations import Explanation
 from labs.models.lab import Lab, LabTask
 from labs.models.runs import Figure, Run
+from labs.models.sweeps import Sweep
 from labs.models.tickets import StreamTicket
 from labs.models.workers import Worker
 
-__all__ = ["Explanation", "Figure", "Lab", "LabTask", "Run", "StreamTicket", "TaskAttempt", "Worker"]
+__all__ = ["Explanation", "Figure", "Lab", "LabTask", "Run", "StreamTicket", "Sweep", "TaskAttempt", "Worker"]
