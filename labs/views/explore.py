@@ -1,5 +1,6 @@
 """The labs, and free exploration: any parameters, no grade."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -11,7 +12,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 from labs import page_forms, services
 from labs.models import Lab, LabTask, Run
 from labs.schemas import lab_schema
+from labs.sweeps import NotComputed, ask_for_sweep
 from labs.views.forms import error_texts, run_page_pattern, summary
+from labs.views.sweeps import sweep_view
 from quiz.errors import InvalidInput, Refusal
 from quiz.models import Learner, Offering
 from quiz.views.people import learner_of
@@ -71,8 +74,20 @@ def lab(request: HttpRequest, slug: str) -> HttpResponse:
         "runs": Run.objects.for_learner(learner).filter(lab=row).order_by("-pk")[:RUNS_SHOWN],
         "tasks": tasks_of(learner, row),
         "run_page": run_page_pattern(),
+        **sweep_context(row, request.GET),
     }
     return render(request, "labs/lab.html", context, status=refusal.status if refusal else 200)
+
+
+def sweep_context(lab: Lab, query: Mapping[str, str]) -> dict[str, Any]:
+    """The cut of the lab's sweep that the query names; who looks first has it computed."""
+    if lab.job.sweep is None:
+        return {"has_sweep": False}
+    try:
+        sweep = ask_for_sweep(lab=lab)
+    except NotComputed:
+        return {"has_sweep": True, "sweep_failed": True}
+    return {"has_sweep": True, "sweep": sweep_view(sweep.data, query) if sweep.data else None}
 
 
 def earlier_values(learner: Learner, lab: Lab, run_id: str | None) -> dict[str, Any]:

@@ -1,0 +1,195 @@
+// <staffloop-sweep data-url data-metrics>: a grid that a worker has measured, scrubbed by sliders. The server's page has
+// selects and a table; here sliders take the selects' place, and charts with fixed axes stand above the table.
+import { poll, renew, send } from "../quiz/api.js";
+import { DARK, draw } from "./charts.js";
+import { crossing, cut, domainOf, rolesOf } from "./sweep-grid.js";
+
+const OFF = "#E69F00";
+const ON = "#0072B2";
+// From this ratio of the largest to the least value on, lines are told apart on a logarithmic axis only.
+const WIDE = 20;
+
+/** Four significant digits, with separators. @param {number} value */
+function significant(value) {
+  if (Number.isInteger(value)) return value.toLocaleString("en-GB");
+  const size = Math.abs(value);
+  const places = size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
+  return value.toLocaleString("en-GB", { maximumFractionDigits: places });
+}
+
+/**
+ * @param {string} title with its unit
+ * @param {string} along title of the drawn axis, with its unit
+ * @param {string[]} names of the lines of false and true
+ * @param {number[]} xs
+ * @param {[number, number]} domain
+ */
+function specOf(title, along, names, xs, [least, most]) {
+  const y = { scale: { domain: [least, most], zero: false, nice: false, ...(most > WIDE * least && least > 0 ? { type: "log" } : {}) } };
+  const axis = { values: xs, format: ",", labelOverlap: "greedy", labelFlush: true };
+  const x = { field: "x", type: "quantitative", title: along, axis, scale: { type: "log", base: 2, domain: [xs[0], xs[xs.length - 1]], nice: false } };
+  const line = { field: "line", type: "nominal", title: null };
+  return {
+    width: "container",
+    height: 230,
+    title: { text: title, anchor: "start" },
+    layer: [
+      {
+        data: { name: "points", values: [] },
+        mark: { type: "line", strokeWidth: 2.5, point: { size: 50, filled: true } },
+        encoding: {
+          x,
+          y: { field: "value", type: "quantitative", title: null, ...y },
+          color: { ...line, scale: { domain: names, range: [OFF, ON] }, legend: { orient: "top" } },
+          shape: { ...line, scale: { domain: names, range: ["square", "circle"] }, legend: { orient: "top" } },
+          tooltip: [{ field: "x", title: along, format: "," }, { field: "line", title: "setting" }, { field: "value", title, format: ",.4~f" }],
+        },
+      },
+      {
+        data: { name: "crossing", values: [] },
+        mark: { type: "rule", strokeDash: [5, 4], strokeWidth: 1.5 },
+        encoding: { x },
+      },
+      {
+        data: { name: "crossing", values: [] },
+        mark: { type: "text", align: "left", baseline: "top", dx: 5, dy: 4 },
+        encoding: { x, y: { value: 0 }, text: { field: "text" } },
+      },
+    ],
+  };
+}
+
+class StaffloopSweep extends HTMLElement {
+  connectedCallback() {
+    this.stop = new AbortController();
+    const near = new IntersectionObserver((entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      near.disconnect();
+      this.begin().catch((error) => console.warn("sweep:", error)); // the table stays
+    }, { rootMargin: "300px" });
+    near.observe(this);
+    this.stop.signal.addEventListener("abort", () => near.disconnect());
+    DARK.addEventListener("change", () => this.charts && this.drawAll(), { signal: this.stop.signal });
+  }
+
+  disconnectedCallback() {
+    this.stop?.abort();
+    for (const { chart } of this.charts || []) chart?.finalize();
+  }
+
+  async begin() {
+    const url = this.dataset.url || "";
+    const form = this.querySelector("form");
+    if (this.dataset.state === "failed") return;
+    if (!form) {
+      const { signal } = /** @type {AbortController} */ (this.stop);
+      await poll(url, (answer) => answer.state === "ready", signal);
+      // The page has the table now; its element goes on from there.
+      if (!signal.aborted) await renew("explore");
+      return;
+    }
+    this.sweep = (await send("GET", url)).data;
+    this.roles = rolesOf(this.sweep);
+    this.slide(form);
+    this.metrics = (this.dataset.metrics || "").split(" ");
+    const place = /** @type {HTMLElement} */ (this.querySelector("[data-charts]"));
+    this.charts = this.metrics.map((name) => {
+      const holder = document.createElement("div");
+      holder.className = "chart";
+      place.append(holder);
+      return { name, holder, chart: /** @type {any} */ (null) };
+    });
+    await this.drawAll();
+  }
+
+  /** A slider in the place of every select. @param {HTMLFormElement} form */
+  slide(form) {
+    this.selects = [...form.querySelectorAll("select")];
+    for (const select of this.selects) {
+      const slider = document.createElement("input");
+      const shown = document.createElement("output");
+      Object.assign(slider, { type: "range", min: "0", max: String(select.options.length - 1), step: "1", id: `${select.id}-slider`, value: String(select.selectedIndex) });
+      slider.setAttribute("value", String(select.selectedIndex));
+      const tell = () => {
+        const text = select.options[select.selectedIndex].text;
+        shown.textContent = text;
+        slider.setAttribute("aria-valuetext", text);
+      };
+      slider.addEventListener("input", () => {
+        select.selectedIndex = Number(slider.value);
+        tell();
+        this.show();
+      });
+      tell();
+      form.querySelector(`label[for="${select.id}"]`)?.setAttribute("for", slider.id);
+      select.hidden = true;
+      select.after(slider, shown);
+    }
+    /** @type {HTMLElement} */ (form.querySelector("button")).hidden = true;
+  }
+
+  /** Where the sliders stand. @returns {Record<string, number>} */
+  at() {
+    return Object.fromEntries(this.selects.map((select) => [select.name, select.selectedIndex]));
+  }
+
+  /** What the table's head calls a metric. @param {string} name */
+  titleOf(name) {
+    return this.querySelector(`th[data-metric="${name}"]`)?.textContent?.trim() || name;
+  }
+
+  names() {
+    const heads = [...this.querySelectorAll("th[data-line]")].slice(0, 2);
+    return heads.map((head) => head.textContent?.trim() || "");
+  }
+
+  async drawAll() {
+    const along = this.querySelector("[data-along]")?.textContent?.trim() || "";
+    for (const one of this.charts) {
+      one.chart?.finalize();
+      one.holder.replaceChildren();
+      const spec = specOf(this.titleOf(one.name), along, this.names(), this.roles.along.values, domainOf(this.sweep, one.name));
+      one.chart = await draw(one.holder, spec);
+    }
+    this.show();
+  }
+
+  /** The cut where the sliders stand, in charts, table and words. */
+  show() {
+    const names = this.names();
+    for (const { name, holder, chart } of this.charts) {
+      const points = cut(this.sweep, name, this.at());
+      const { from } = crossing(points);
+      const mark = from === null ? [] : [{ x: from, text: `${names[1]} lower from ${significant(from)}` }];
+      const drawn = points.map((point) => ({ ...point, line: names[Number(point.line)] }));
+      chart.view.data("points", drawn).data("crossing", mark).runAsync();
+      const drawing = holder.querySelector("svg");
+      drawing?.setAttribute("role", "img");
+      drawing?.setAttribute("aria-label", `${this.titleOf(name)}; the table below has its numbers.`);
+    }
+    for (const cell of /** @type {NodeListOf<HTMLElement>} */ (this.querySelectorAll("td[data-metric]"))) {
+      const points = cut(this.sweep, cell.dataset.metric || "", this.at());
+      const found = points.find((point) => String(point.x) === cell.dataset.x && String(point.line) === cell.dataset.line);
+      if (found) cell.textContent = significant(found.value);
+    }
+    this.say();
+  }
+
+  /** In words, after a pause in the scrubbing, so that a screen reader reads the last state only. */
+  say() {
+    clearTimeout(this.saying);
+    this.saying = setTimeout(() => {
+      const place = this.querySelector("[data-summary]");
+      if (!place) return;
+      const { unit } = this.roles.along;
+      const [first] = this.metrics;
+      const { from, last } = crossing(cut(this.sweep, first, this.at()));
+      const what = (place instanceof HTMLElement && place.dataset.what) || this.titleOf(first);
+      if (from === null) place.textContent = `${what} nowhere on this grid.`;
+      else if (last === null) place.textContent = `${what} at every size of this grid.`;
+      else place.textContent = `${what} from ${significant(from)} ${unit} on, not yet at ${significant(last)}.`;
+    }, 250);
+  }
+}
+
+customElements.define("staffloop-sweep", StaffloopSweep);

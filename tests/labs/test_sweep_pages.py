@@ -1,0 +1,92 @@
+"""The explore sweep on a lab's page without script: one cut of the grid, chosen by selects."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from labs.models import Lab, Sweep
+from labs.views.sweeps import sweep_view
+from quiz.models import Learner
+from simworkers.catalog import engine_version
+
+STEP_TIME = {"name": "step_time_us", "unit": "µs", "description": "", "values": []}
+# skew (2) × step size (3) × EPLB (2): with EPLB the step is shorter from 64 tokens on where skewed, never where even.
+VALUES = [[[10.0, 12.0], [20.0, 22.0], [30.0, 31.0]], [[10.0, 12.0], [20.0, 18.5], [30.0, 25.0]]]
+
+
+def sweep_data(values: Any = VALUES) -> dict[str, Any]:
+    return {
+        "axes": [
+            {"name": "skew_percent", "unit": "%", "values": [0, 60]},
+            {"name": "tokens_per_step", "unit": "tokens", "values": [32, 64, 1280]},
+            {"name": "eplb", "unit": "", "values": [False, True]},
+        ],
+        "metrics": [STEP_TIME | {"values": values}, {**STEP_TIME, "name": "speedup", "values": values}],
+    }
+
+
+@pytest.fixture
+def browser(learner: Learner) -> Client:
+    client = Client()
+    client.force_login(learner)
+    return client
+
+
+def store(lab: Lab, **values: Any) -> None:
+    Sweep.objects.create(lab=lab, engine_version=engine_version(lab.slug), **values)
+
+
+def lab_page(browser: Client, query: str = "") -> str:
+    return browser.get(f"/labs/moe-eplb/{query}").content.decode()
+
+
+def test_the_first_look_has_the_sweep_computed_and_says_so(browser, lab, messages):
+    assert "A worker measures it" in lab_page(browser)
+    lab_page(browser)
+    assert Sweep.objects.count() == 1
+
+
+def test_a_sweep_that_failed_leaves_the_rest_of_the_page(browser, lab):
+    store(lab, state="failed", tries=3, reason="a traceback")
+    html = lab_page(browser)
+    assert "It could not be measured" in html
+    assert "a traceback" not in html
+    assert "Parameters" in html
+
+
+def test_the_query_chooses_the_cut_that_the_table_shows(browser, lab):
+    store(lab, state="ready", data=sweep_data())
+    html = lab_page(browser, "?skew_percent=1")
+    assert '<option value="1" selected>60%</option>' in html
+    assert 'data-x="64" data-line="true">18.5</td>' in html
+    assert 'data-x="1280" data-line="false">30</td>' in html
+    assert "from 64 tokens on, not yet at 32." in html
+
+
+@pytest.mark.parametrize("chosen", ["2", "-1", "x", "", "99999"])
+def test_a_value_that_is_none_starts_in_the_middle(chosen):
+    view = sweep_view(sweep_data(), {"skew_percent": chosen})
+    assert [choice.selected for choice in view.selects[0].choices] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("off_and_on", "words"),
+    [
+        ([[1, 2], [1, 2], [1, 2]], "nowhere on this grid"),
+        ([[2, 1], [2, 1], [2, 1]], "at every size of this grid"),
+        ([[2, 1], [1, 2], [2, 1]], "from 1,280 tokens on, not yet at 64"),
+        ([[2, 1], [2, 1], [1, 1]], "nowhere on this grid"),
+    ],
+)
+def test_where_the_lines_cross_is_said_in_words(off_and_on, words):
+    view = sweep_view(sweep_data([off_and_on, off_and_on]), {})
+    assert view.summary.startswith("With EPLB on, step time is lower")
+    assert words in view.summary
+
+
+def test_the_drawn_axis_is_the_longest_one_of_numbers_and_only_shown_metrics_are_listed():
+    view = sweep_view(sweep_data(), {})
+    assert view.along == "Tokens per step"
+    assert [head.label for head in view.metrics] == ["Step time (µs)"]
+    assert [name for _, name in view.lines] == ["EPLB off", "EPLB on"]
