@@ -50,7 +50,7 @@ def read_lab(path: Path) -> LabFile:
     except InvalidFile as exc:
         lines = (f"{path}: {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors())
         raise InvalidContent("\n".join(lines)) from exc
-    except (OSError, ValueError) as exc:
+    except (OSError, ValueError, RecursionError) as exc:
         raise InvalidContent(f"{path}: {exc}") from exc
 
 

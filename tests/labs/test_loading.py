@@ -134,3 +134,9 @@ def test_a_run_can_be_read_and_not_typed_in_the_admin(author, attempt):
     page = author.get(f"/admin/labs/run/{run.pk}/change/")
     assert page.status_code == 200
     assert b'name="score"' not in page.content
+
+
+def test_a_file_nested_too_deeply_is_refused_by_name(offering, folder):
+    (folder / "moe-eplb.json").write_text("[" * 100_000)
+    with pytest.raises(InvalidContent, match=r"moe-eplb\.json: maximum recursion"):
+        load_labs(folder)
