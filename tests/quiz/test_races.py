@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import IntegrityError, connection
 
 from quiz import services
 from quiz.errors import Conflict, InvalidInput, UsedUp
@@ -116,3 +116,18 @@ def test_drafts_begun_at_once_are_one(scene):
     question = quiz.places.get(position=1).question
     results = at_once(lambda _: services.start_draft(question=question))
     assert len({draft.pk for draft in results}) == 1
+
+
+def test_of_one_name_in_many_spellings_one_is_registered(settings):
+    spellings = ["grace", "Grace", "GRACE", "gRace", "grAce", "graCe"]
+    results = at_once(
+        lambda index: services.register_learner(username=spellings[index], password="violet-turbine-41")
+    )
+    assert Learner.objects.filter(username__iexact="grace").count() == 1
+    assert sum(isinstance(result, InvalidInput) for result in results) == THREADS - 1
+
+
+def test_the_table_itself_refuses_a_name_in_another_spelling():
+    make_learner("grace")
+    with pytest.raises(IntegrityError):
+        make_learner("Grace")
