@@ -231,7 +231,7 @@ def start_with_beats(server: WarmServer, on_beat: Beat, beat_s: float) -> None:
         try:
             server.start()
             started.set_result(None)
-        except JobFailed as exc:
+        except Exception as exc:  # whatever it was, it is for who waits
             started.set_exception(exc)
 
     threading.Thread(target=start, daemon=True).start()
