@@ -12,7 +12,7 @@ from tests.journeys.conftest import Site
 
 SIGNED_IN = [
     *("home", "course", "section", "quiz", "quiz-attempt", "quiz-result"),
-    *("task", "task-attempt", "run", "what-if", "variation", "labs", "lab", "not-found"),
+    *("task", "task-attempt", "placement", "run", "what-if", "variation", "labs", "lab", "not-found"),
 ]
 PUBLIC = ["welcome", "login", "signup"]
 

@@ -28,11 +28,15 @@ function specOf(title, along, names, xs, [least, most]) {
   const y = { scale: { domain: [least, most], zero: false, nice: false, ...(most > WIDE * least && least > 0 ? { type: "log" } : {}) } };
   const axis = { values: xs, format: ",", labelOverlap: "greedy", labelFlush: true };
   const x = { field: "x", type: "quantitative", title: along, axis, scale: { type: "log", base: 2, domain: [xs[0], xs[xs.length - 1]], nice: false } };
+  const middle = Math.sqrt(xs[0] * xs[xs.length - 1]);
+  const beyond = `datum.x > ${middle}`;
   const line = { field: "line", type: "nominal", title: null };
   return {
     width: "container",
     height: 230,
-    title: { text: title, anchor: "start" },
+    background: "transparent",
+    config: { font: getComputedStyle(document.body).fontFamily, axis: { labelFontSize: 12, titleFontSize: 12, titleFontWeight: 400 }, legend: { labelFontSize: 12 } },
+    title: { text: title, anchor: "start", fontSize: 14 },
     layer: [
       {
         data: { name: "points", values: [] },
@@ -52,7 +56,7 @@ function specOf(title, along, names, xs, [least, most]) {
       },
       {
         data: { name: "crossing", values: [] },
-        mark: { type: "text", align: "left", baseline: "top", dx: 5, dy: 4 },
+        mark: { type: "text", fontSize: 12, baseline: "top", dy: 4, align: { expr: `${beyond} ? 'right' : 'left'` }, dx: { expr: `${beyond} ? -5 : 5` } },
         encoding: { x, y: { value: 0 }, text: { field: "text" } },
       },
     ],
@@ -159,8 +163,8 @@ class StaffloopSweep extends HTMLElement {
     const names = this.names();
     for (const { name, holder, chart } of this.charts) {
       const points = cut(this.sweep, name, this.at());
-      const { from } = crossing(points);
-      const mark = from === null ? [] : [{ x: from, text: `${names[1]} lower from ${significant(from)}` }];
+      const { from, last } = crossing(points);
+      const mark = from === null || last === null ? [] : [{ x: from, text: `${names[1]} lower from ${significant(from)}` }];
       const drawn = points.map((point) => ({ ...point, line: names[Number(point.line)] }));
       chart.view.data("points", drawn).data("crossing", mark).runAsync();
       const drawing = holder.querySelector("svg");

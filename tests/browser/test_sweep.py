@@ -1,0 +1,63 @@
+"""The measured sweep on the lab's page: scrubbed by sliders over fixed axes, and a table for everyone."""
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.browser.conftest import newcomer
+from tests.journeys.conftest import Site
+
+SLOW = 240_000  # ms; a worker measures the grid once
+
+
+@pytest.fixture(scope="module")
+def cookies(browser: Browser, site: Site) -> list:
+    """Of somebody who waited, without a reload, until the sweep was measured."""
+    context = browser.new_context(base_url=site.url)
+    page = newcomer(context)
+    page.goto("/labs/moe-eplb/")
+    expect(page.locator("#explore .chart svg")).to_have_count(2, timeout=SLOW)
+    found = context.cookies()
+    context.close()
+    return found
+
+
+def axis_labels(chart: Locator) -> list[str]:
+    return chart.locator(".role-axis-label text").all_inner_texts()
+
+
+def test_a_slider_moves_the_lines_the_words_and_the_table_but_not_the_axes(context, cookies) -> None:
+    context.add_cookies(cookies)
+    page: Page = context.new_page()
+    page.goto("/labs/moe-eplb/")
+    chart = page.locator("#explore .chart svg").first
+    line = chart.locator(".mark-line path").first
+    summary = page.locator("[data-summary]")
+    expect(line).to_be_visible()
+    axes, path = axis_labels(chart), line.get_attribute("d")
+    page.get_by_text("Numbers as a table").click()
+    cell = page.locator("td[data-metric=step_time_us][data-line=false]").last
+    number = cell.inner_text()
+    slider = page.get_by_role("slider", name="Skew")
+    slider.focus()
+    page.keyboard.press("Home")
+    expect(slider).to_have_attribute("aria-valuetext", "0%")
+    expect(cell).not_to_have_text(number)
+    expect(line).not_to_have_attribute("d", path or "")
+    expect(summary).to_have_text(re.compile("step time is lower"))
+    expect(summary).to_have_attribute("role", "status")
+    assert axis_labels(chart) == axes
+
+
+def test_without_script_selects_choose_the_cut(browser, site, cookies) -> None:
+    context = browser.new_context(base_url=site.url, java_script_enabled=False)
+    context.add_cookies(cookies)
+    page = context.new_page()
+    page.goto("/labs/moe-eplb/")
+    page.get_by_label("Skew", exact=True).select_option("0%")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_label("Skew", exact=True).first).to_have_value("0")
+    page.get_by_text("Numbers as a table").click()
+    expect(page.get_by_role("region", name="Numbers of the sweep")).to_contain_text("EPLB on")
+    context.close()
