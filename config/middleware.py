@@ -1,9 +1,10 @@
 """What every request of the API passes: its body's limit on the way in, its headers on the way out."""
 
+import codecs
 from collections.abc import Callable
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.utils.cache import patch_vary_headers
 
 from config.problems import problem_response
@@ -28,6 +29,33 @@ class BodyLimitMiddleware:
             detail = f"The body has {length} bytes; at most {limit} are read."
             return problem_response(413, "body-too-large", detail)
         return self.get_response(request)
+
+
+class CharsetMiddleware:
+    """Refuses a body in another charset than UTF-8, before Django takes the name for one of Python's codecs.
+
+    `charset=zlib_codec` or `rot13` are codecs too, and would end as a server error.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        charset = (request.content_params or {}).get("charset", "utf-8")
+        if codec_name(charset) not in ("utf-8", "ascii", None):
+            detail = f"The body's charset must be utf-8, not {charset[:40]}."
+            if request.path.startswith("/api/"):
+                return problem_response(400, "malformed", detail)
+            return HttpResponseBadRequest(detail, content_type="text/plain; charset=utf-8")
+        return self.get_response(request)
+
+
+def codec_name(charset: str) -> str | None:
+    """Python's name for it; None where it has none, which Django ignores."""
+    try:
+        return codecs.lookup(charset).name
+    except (LookupError, ValueError):
+        return None
 
 
 class ApiHeadersMiddleware:

@@ -41,3 +41,14 @@ def test_a_length_above_the_limit_is_refused(settings):
 
 def test_pages_keep_their_own_rules():
     assert answer_to({"Transfer-Encoding": "chunked"}, path="/quizzes/").content == b"passed"
+
+
+@pytest.mark.parametrize("charset", ["rot13", "zlib_codec", "undefined", "utf-16"])
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("/accounts/login/", "multipart/form-data; boundary=B"), ("/api/v1/tokens/", "application/json")],
+)
+def test_a_body_in_another_charset_is_refused_and_no_server_error(client, db, charset, path, kind):
+    answer = client.generic("POST", path, b"--B--", content_type=f"{kind}; charset={charset}")
+    assert answer.status_code == 400
+    assert charset in answer.content.decode()
