@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 WORKERS = 3
 WINDOW = 24  # runs that may be under way before learners wait
+# An instance that can be judged: with fewer tokens, or one seed in ten, the rubric's anchors stand in the wrong order.
+DRAWN, DRAWN_SEED = {**SMALLEST, "tokens_per_step": 512}, 1001
 FAULT_EACH_RUNS = 12
 FAULT_EACH_S = 15.0  # also where nothing moves, a fault comes
 SETTINGS = {
@@ -211,7 +213,7 @@ def insert_learners(number: int, *, drawn: bool) -> list[tuple[str, str]]:
 
     offering = Offering.objects.get(slug="open")
     task = LabTask.objects.select_related("lab").get(activity__slug="moe-balance-hbm")
-    params = check_params(task.lab.job, SMALLEST)
+    params = check_params(task.lab.job, DRAWN)
     rows = []
     with transaction.atomic():
         for index in range(number):
@@ -221,7 +223,7 @@ def insert_learners(number: int, *, drawn: bool) -> list[tuple[str, str]]:
             _, token = issue_token(learner=learner)
             key = ""
             if drawn:
-                instance = {"params": params, "seed": 1000 + index}
+                instance = {"params": params, "seed": DRAWN_SEED}
                 attempt = TaskAttempt.objects.create(
                     task=task,
                     offering=offering,
