@@ -45,7 +45,7 @@ def test_under_asgi_a_file_is_sent_part_by_part_without_a_warning(static_file):
     assert len(sent) == 3
 
 
-def test_under_asgi_the_file_is_closed_with_the_response(static_file):
+def test_under_asgi_the_file_is_closed_with_the_response(static_file, db):
     response = StaticFilesMiddleware.serve(static_file, asgi_request())
     file = response._resource_closers[0].__self__
     consume(response)
