@@ -27,6 +27,7 @@ LAB = {
     "schemas": {name: f"{API}/labs/moe-eplb/schemas/{name}/" for name in ("parameters", "metrics", "report")},
     "tasks": [f"{API}/tasks/moe-balance-hbm/"],
     "runs_url": f"{API}/labs/moe-eplb/runs/",
+    "sweep_url": f"{API}/labs/moe-eplb/sweep/",
 }
 
 PREDICTION_SCHEMA = {

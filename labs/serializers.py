@@ -23,12 +23,29 @@ class LabSerializer(serializers.ModelSerializer[Lab]):
     schemas = serializers.SerializerMethodField(help_text="URLs of the JSON Schemas, by name.")
     tasks = serializers.SerializerMethodField(help_text="URLs of the graded tasks.")
 
+    sweep_url = serializers.SerializerMethodField(help_text="The explore sweep; null where the lab has none.")
+
     class Meta:
         model = Lab
-        fields = ["url", "slug", "title", "summary", "engine_version", "schemas", "tasks", "runs_url"]
+        fields = [
+            "url",
+            "slug",
+            "title",
+            "summary",
+            "engine_version",
+            "schemas",
+            "tasks",
+            "runs_url",
+            "sweep_url",
+        ]
 
     def get_engine_version(self, lab: Lab) -> str:
         return catalog.engine_version(lab.slug)
+
+    def get_sweep_url(self, lab: Lab) -> str | None:
+        if lab.job.sweep is None:
+            return None
+        return reverse("api-lab-sweep", args=[lab.slug], request=self.context["request"])
 
     def get_schemas(self, lab: Lab) -> dict[str, str]:
         request = self.context["request"]

@@ -15,7 +15,7 @@ from simworkers.moe.node_packing import best_packings
 from simworkers.moe.placement import ClusterShape, FloatArray, IntArray, Placement
 from simworkers.rng import Stream
 
-KICKS = 12  # random changes after which the descent starts again
+KICKS = 8  # random changes after which the descent starts again
 PACKINGS = 3  # ways to split the groups over the nodes that are looked at
 LEVELLING = 1e-4  # weight of the spread beside the maximum, so that a plateau has a slope
 
@@ -70,30 +70,24 @@ def _descend(copies: IntArray, load: FloatArray) -> tuple[IntArray, float]:
 def _changes(copies: IntArray) -> IntArray:
     """[C, g, n] every way to give one slot to another expert, or to swap two slots between GPUs."""
     gpus, experts = copies.shape
-    spare = copies.sum(axis=0) > 1
-    gives = [
-        (gpu, old, gpu, new)
-        for gpu in range(gpus)
-        for old in np.flatnonzero((copies[gpu] > 0) & spare)
-        for new in range(experts)
-        if new != old
-    ]
-    swaps = [
-        (gpu, old, other, new)
-        for gpu in range(gpus)
-        for other in range(gpu + 1, gpus)
-        for old in np.flatnonzero(copies[gpu])
-        for new in np.flatnonzero(copies[other])
-        if new != old
-    ]
+    held, other_expert = copies > 0, ~np.eye(experts, dtype=bool)
+    spare = held & (copies.sum(axis=0) > 1)
+    gives = np.argwhere(spare[:, :, None] & other_expert)  # [·, 3] GPU, old, new
+    later = np.triu(np.ones((gpus, gpus), dtype=bool), 1)[:, :, None, None]
+    swaps = np.argwhere(
+        later & held[:, None, :, None] & held[None, :, None, :] & other_expert
+    )  # GPU, GPU, old, new
     changed = np.repeat(copies[None], len(gives) + len(swaps), axis=0)
-    index = np.arange(len(changed))
-    gpu, old, other, new = np.array([*gives, *swaps], dtype=np.int64).T
+    index = np.arange(len(gives))
+    gpu, old, new = gives.T
     changed[index, gpu, old] -= 1
     changed[index, gpu, new] += 1
-    swapped = index[len(gives) :]
-    changed[swapped, other[len(gives) :], new[len(gives) :]] -= 1
-    changed[swapped, other[len(gives) :], old[len(gives) :]] += 1
+    index = len(gives) + np.arange(len(swaps))
+    gpu, other, old, new = swaps.T
+    changed[index, gpu, old] -= 1
+    changed[index, gpu, new] += 1
+    changed[index, other, new] -= 1
+    changed[index, other, old] += 1
     return changed
 
 
