@@ -3,6 +3,8 @@
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -28,13 +30,17 @@ def median_ms(work: Callable[[], object], repeats: int) -> float:
     return statistics.median(taken)
 
 
+def naive_peaks(load: Any) -> list[float]:
+    return [naive_greedy_peak(layer, 288, 32) for layer in load.tolist()]
+
+
 def main() -> None:
     print("58 layers × 256 experts, 288 slots, 32 GPUs; median of 21, milliseconds")
     for name, load in LOADS.items():
-        plain = median_ms(lambda load=load: [naive_greedy_peak(layer, 288, 32) for layer in load.tolist()], 1)
+        plain = median_ms(partial(naive_peaks, load), 1)
         for policy in ("hierarchical", "global"):
             balancer = choose_balancer(policy, SHAPE)
-            ours = median_ms(lambda load=load, balancer=balancer: balancer.place(load, SHAPE), 21)
+            ours = median_ms(partial(balancer.place, load, SHAPE), 21)
             reached = balancer.place(load, SHAPE).max_over_mean(load).mean()
             print(
                 f"{name:10} {policy:13} {ours:6.1f} ms, 1/{plain / ours:.0f} of a plain loop, max/mean {reached:.4f}"

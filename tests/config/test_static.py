@@ -1,12 +1,14 @@
 """Static files under ASGI: sent whole, closed, and without Django's warning."""
 
 import asyncio
+import io
 import warnings
 from pathlib import Path
 
 import pytest
 from django.core.handlers.asgi import ASGIRequest
 from django.http import StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.test import RequestFactory
 from whitenoise.responders import StaticFile
 
@@ -23,14 +25,13 @@ def static_file(tmp_path: Path) -> StaticFile:
 
 
 def asgi_request(method: str = "GET") -> ASGIRequest:
-    async def receive() -> dict:
-        return {}
-
     scope = {"type": "http", "method": method, "path": "/static/a.js", "query_string": b"", "headers": []}
-    return ASGIRequest(scope, receive)
+    return ASGIRequest(scope, io.BytesIO())
 
 
-def consume(response: StreamingHttpResponse) -> list[bytes]:
+def consume(response: HttpResponseBase) -> list[bytes]:
+    assert isinstance(response, StreamingHttpResponse)
+
     async def read() -> list[bytes]:
         return [part async for part in response]
 
@@ -47,7 +48,7 @@ def test_under_asgi_a_file_is_sent_part_by_part_without_a_warning(static_file):
 
 def test_under_asgi_the_file_is_closed_with_the_response(static_file, db):
     response = StaticFilesMiddleware.serve(static_file, asgi_request())
-    file = response._resource_closers[0].__self__
+    file = response._resource_closers[0].__self__  # type: ignore[attr-defined]
     consume(response)
     response.close()
     assert file.closed

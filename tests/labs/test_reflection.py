@@ -115,6 +115,7 @@ def test_staff_override_the_ticks_with_a_reason(api, graded, staff):
     assert b"Say why your ticks override" in refused.content
     staff.post(url, {"staff_check": "[true, false]", "staff_comment": "The cost is not in it."})
     explanation.refresh_from_db()
+    assert explanation.staff is not None
     assert (explanation.points_made, explanation.staff.username) == (1, "root")
 
 

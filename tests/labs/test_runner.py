@@ -406,9 +406,14 @@ def test_beats_go_on_while_the_server_starts() -> None:
 
     server = SlowServer("--entries", "tests.simworkers.forkserver_entries")
     beats: list[object] = []
+
+    def few_beats(steps: tuple[int, int] | None) -> bool:
+        beats.append(steps)
+        return len(beats) < 3
+
     try:
         with pytest.raises(JobStopped):
-            start_with_beats(server, lambda steps: bool(beats.append(steps)) or len(beats) < 3, beat_s=0.05)
+            start_with_beats(server, few_beats, beat_s=0.05)
     finally:
         server.stop()
     assert beats == [None] * 3

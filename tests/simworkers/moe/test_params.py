@@ -52,7 +52,7 @@ def test_a_wrong_value_is_refused_at_its_field(values, field, part):
 
 def test_parameters_are_frozen():
     with pytest.raises(ValidationError, match="frozen"):
-        MoeParams().top_k = 3
+        MoeParams().top_k = 3  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(("skew", "share"), [(0, 1 / 6), (50, 7 / 12), (100, 1.0)])

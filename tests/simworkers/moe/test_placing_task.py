@@ -50,8 +50,10 @@ def test_a_run_with_the_pasted_answer_measures_the_reference_itself():
 
 def test_every_reference_passes_the_checks_of_a_submission():
     prepared = instance(KIND, 0)
+    artefact = KINDS[KIND].artefact
+    assert artefact is not None
     for submission in references(KIND, 0).values():
-        KINDS[KIND].artefact.model_validate(submission.artefact, context={"params": prepared.params})
+        artefact.model_validate(submission.artefact, context={"params": prepared.params})
         KINDS[KIND].prediction.model_validate(submission.prediction)
 
 
