@@ -8,10 +8,7 @@ ALLOWED_CONTROLS = "\t\n\r"
 
 def refuse_what_is_no_text(text: str) -> None:
     """ValueError for text over the limit, or with characters that only a binary file has."""
-    try:
-        encoded_bytes = len(text.encode())
-    except UnicodeEncodeError as error:
-        raise ValueError(f"character {error.start} is half of a pair and cannot be UTF-8") from None
+    encoded_bytes = len(text.encode())
     if encoded_bytes > MAX_OWN_TEXT_BYTES:
         raise ValueError(f"has {encoded_bytes:,} bytes as UTF-8; at most {MAX_OWN_TEXT_BYTES:,}")
     for place, character in enumerate(text):

@@ -11,6 +11,17 @@ import torch
 
 from simworkers.job_entries import InvalidCall, Progress
 
+_warmed_by: list[int] = []  # process ids
+
+
+def warm() -> None:
+    """Called by the server itself, after the import and before the first fork."""
+    _warmed_by.append(os.getpid())
+
+
+def warmed(progress: Progress) -> dict[str, Any]:
+    return {"by": _warmed_by, "parent": os.getppid()}
+
 
 def count(progress: Progress, steps: int, pause_s: float = 0.0) -> dict[str, Any]:
     for step in range(steps):
@@ -107,6 +118,7 @@ def render(progress: Progress) -> int:
 ENTRIES = {
     entry.__name__: entry
     for entry in (
+        warmed,
         count,
         describe,
         hang_with_grandchild,

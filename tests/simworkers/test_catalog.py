@@ -21,6 +21,8 @@ def test_reading_the_catalogue_loads_no_heavy_library():
 def test_a_simulation_loads_no_django():
     program = (
         "import sys; import simworkers.moe.simulate, simworkers.moe.figures, simworkers.moe.balance_task; "
+        "import simworkers.moe.placing_task, simworkers.moe.break_even_task, simworkers.moe.straggler_task; "
+        "import simworkers.moe.sweep; "
         "print([name for name in ('django', 'celery', 'labs', 'quiz') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -37,7 +39,7 @@ def test_an_unknown_lab_is_named_together_with_those_that_exist():
 @pytest.mark.parametrize("name", catalog.job_names())
 def test_every_dotted_name_of_a_job_leads_to_a_function(name):
     job = catalog.get_job(name)
-    dotted = [job.simulate, job.draw]
+    dotted = [job.simulate, job.draw, *([job.sweep] if job.sweep else [])]
     for task in job.tasks.values():
         dotted += [task.prepare, task.references]
     assert all(callable(catalog.resolve(where)) for where in dotted)

@@ -30,6 +30,8 @@ def start_server(folder: Path) -> "subprocess.Popen[bytes]":
         str(folder / "s"),
         "--preload",
         "json",
+        "--preload",
+        "tests.simworkers.forkserver_entries",
     ]
     server = subprocess.Popen(
         [*command, "--entries", "tests.simworkers.forkserver_entries"],
@@ -115,6 +117,12 @@ def test_a_call_is_answered_by_started_progress_and_one_result(link: socket.sock
     assert first["started"]["pid"] > 1
     assert progress == [{"progress": [1, 3]}, {"progress": [2, 3]}, {"progress": [3, 3]}]
     assert last == {"result": {"steps": 3}}
+
+
+def test_a_preloaded_module_is_warmed_once_by_the_server_and_not_by_its_children(link: socket.socket) -> None:
+    link.sendall(request("warmed"))
+    result = read_messages(link)[-1]["result"]
+    assert result["by"] == [result["parent"]]
 
 
 def test_progress_is_throttled_and_the_last_is_always_sent(link: socket.socket) -> None:

@@ -147,6 +147,16 @@ def test_progress_ends_with_every_step_done_and_never_goes_back():
     assert set(done) == set(range(7))
 
 
+def test_progress_comes_from_within_routing_and_from_every_slot():
+    """A large step takes seconds: a sign of life must not wait for its end."""
+    told = []
+    params = MoeParams(**SMALL | {"tokens_per_step": 8192, "num_steps": 1, "warmup_steps": 1})
+    simulate(params, 0, lambda done, total: told.append(done))
+    distinct_positions = 8192  # at least; routed in blocks of 2,048 for each of two layers
+    assert told.count(0) >= distinct_positions // 2048 * 2 + 2 * 8
+    assert told.count(1) >= 2 * 8  # layers × slots
+
+
 def test_the_window_forgets_older_steps():
     """Placement from one step of load differs from that of all recorded steps."""
     one, all_ = (
