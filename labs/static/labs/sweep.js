@@ -26,7 +26,7 @@ function significant(value) {
  */
 function specOf(title, along, names, xs, [least, most]) {
   const y = { scale: { domain: [least, most], zero: false, nice: false, ...(most > WIDE * least && least > 0 ? { type: "log" } : {}) } };
-  const axis = { values: xs, format: ",", labelOverlap: "greedy", labelFlush: true };
+  const axis = { values: xs, format: ",", labelOverlap: "greedy" };
   const x = { field: "x", type: "quantitative", title: along, axis, scale: { type: "log", base: 2, domain: [xs[0], xs[xs.length - 1]], nice: false } };
   const middle = Math.sqrt(xs[0] * xs[xs.length - 1]);
   const beyond = `datum.x > ${middle}`;
@@ -164,7 +164,7 @@ class StaffloopSweep extends HTMLElement {
     for (const { name, holder, chart } of this.charts) {
       const points = cut(this.sweep, name, this.at());
       const { from, last } = crossing(points);
-      const mark = from === null || last === null ? [] : [{ x: from, text: `${names[1]} lower from ${significant(from)}` }];
+      const mark = from === null || last === null ? [] : [{ x: from, text: `from ${significant(from)}` }];
       const drawn = points.map((point) => ({ ...point, line: names[Number(point.line)] }));
       chart.view.data("points", drawn).data("crossing", mark).runAsync();
       const drawing = holder.querySelector("svg");
