@@ -26,7 +26,7 @@ function significant(value) {
  */
 function specOf(title, along, names, xs, [least, most]) {
   const y = { scale: { domain: [least, most], zero: false, nice: false, ...(most > WIDE * least && least > 0 ? { type: "log" } : {}) } };
-  const axis = { values: xs, format: ",", labelOverlap: "greedy" };
+  const axis = { values: xs, format: ",", labelOverlap: "greedy", labelFlush: false };
   const x = { field: "x", type: "quantitative", title: along, axis, scale: { type: "log", base: 2, domain: [xs[0], xs[xs.length - 1]], nice: false } };
   const middle = Math.sqrt(xs[0] * xs[xs.length - 1]);
   const beyond = `datum.x > ${middle}`;
