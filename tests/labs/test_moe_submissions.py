@@ -67,6 +67,7 @@ def test_a_straggler_that_the_instance_does_not_have_is_refused():
 
 def test_the_artefacts_schema_says_what_a_slot_is():
     schema = artefact_schema(PLACING)
+    assert schema is not None
     assert schema["required"] == ["placement"]
     assert "[layer][slot]" in schema["properties"]["placement"]["description"]
 

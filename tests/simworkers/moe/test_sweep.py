@@ -2,6 +2,7 @@
 
 import json
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from simworkers.moe.params import MoeParams
 from simworkers.moe.simulate import simulate
 from simworkers.moe.sweep import GRID, MEASURED, SCENE, SEED
 
-COARSE = {
+COARSE: dict[str, Any] = {
     "skew_percent": [0, 100],
     "tokens_per_step": [64, 2048],
     "eplb": [False, True],
