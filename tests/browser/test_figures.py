@@ -19,7 +19,7 @@ def drawn(browser: Browser, site: Site) -> tuple[list, str]:
     page = newcomer(context)
     page.goto("/labs/moe-eplb/")
     page.get_by_label("EPLB", exact=True).check()
-    page.get_by_label("Redundant slots per GPU").fill("1")
+    page.get_by_role("spinbutton", name="Redundant slots per GPU").fill("1")
     page.get_by_role("button", name="Run").click()
     expect(page.locator("staffloop-figure")).to_have_count(5, timeout=SLOW)
     found = (context.cookies(), page.url)
