@@ -37,7 +37,6 @@ class Account:
     """What the site said. Filled by several threads; list.append is atomic."""
 
     accepted: list[str] = field(default_factory=list)
-    accepted_unheard: int = 0  # the answer was lost, and the repeated submission found the first one there
     given_up: list[str] = field(default_factory=list)
     calls_repeated: int = 0
 
@@ -91,8 +90,6 @@ class Learner:
         answer = self.call("POST", "labs/moe-eplb/runs/", body, token=job.token)
         if answer.status_code < 300:
             self.account.accepted.append(answer.json()["public_id"])
-        elif attempt and answer.status_code == 409:
-            self.account.accepted_unheard += 1
         else:
             raise GivenUp(f"{job.kind}: {answer.status_code} {answer.text[:300]}")
 
@@ -153,6 +150,6 @@ class Flow:
     def _wait_for_room(self) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            if len(self.account.accepted) + self.account.accepted_unheard - self._finished() < self._window:
+            if len(self.account.accepted) - self._finished() < self._window:
                 return
             time.sleep(0.1)
