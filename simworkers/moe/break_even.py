@@ -15,6 +15,7 @@ from simworkers.moe.cost import CostModel
 from simworkers.moe.params import LARGEST_STEP
 from simworkers.moe.placement import FloatArray, IntArray, Placement
 
+_TOKENS = np.arange(1, LARGEST_STEP + 1, dtype=np.float64)
 LEAST_GAIN = 1e-9  # of the step time: less is rounding
 
 
@@ -41,7 +42,6 @@ def step_seconds(
     load: IntArray, placement: Placement, cost: CostModel, top_k: int, tick: Callable[[], None] = lambda: None
 ) -> FloatArray:
     """[T] seconds of a step of 1 … LARGEST_STEP tokens: Σ over layers of the slowest GPU."""
-    tokens = np.arange(1, LARGEST_STEP + 1)
     share = load / np.maximum(load.sum(axis=1, keepdims=True), 1) / np.maximum(placement.copies(), 1)
     per_slot = top_k * np.take_along_axis(share, placement.experts, axis=1)  # [L, S] copies a token
     total = np.zeros(LARGEST_STEP)
@@ -49,7 +49,7 @@ def step_seconds(
         links_s = cost.expected_link_s(layer.sum(axis=1))  # [G] a token
         slowest = np.zeros(LARGEST_STEP)
         for slots, link_s in zip(layer, links_s, strict=True):
-            np.maximum(slowest, _slots_seconds(slots, cost) + tokens * link_s, out=slowest)
+            np.maximum(slowest, _slots_seconds(slots, cost) + _TOKENS * link_s, out=slowest)
         total += slowest
         tick()
     return total
@@ -60,10 +60,10 @@ def _slots_seconds(copies_per_token: FloatArray, cost: CostModel) -> FloatArray:
     token_s = copies_per_token[copies_per_token > 0] * cost.roofline.token_s  # [s] of each slot, for a token
     # From this step size on a slot is bound by arithmetic: its fixed price ends there, its slope begins.
     turning = np.minimum(np.ceil(cost.roofline.read_s / token_s), LARGEST_STEP + 1).astype(np.int64) - 1
-    computing = np.zeros(LARGEST_STEP + 1, dtype=np.int64)
-    slope = np.zeros(LARGEST_STEP + 1)
-    np.add.at(computing, turning, 1)
-    np.add.at(slope, turning, token_s)
-    reading = len(token_s) - np.cumsum(computing[:-1])
-    tokens = np.arange(1, LARGEST_STEP + 1)
-    return reading * cost.roofline.read_s + np.cumsum(slope[:-1]) * tokens
+    order = np.argsort(turning, kind="stable")
+    lengths = np.diff(
+        turning[order], prepend=0, append=LARGEST_STEP
+    )  # of the stretches between two such points
+    reading_s = cost.roofline.read_s * np.arange(len(token_s), -1, -1)
+    slope_s = np.concatenate([[0.0], np.cumsum(token_s[order])])
+    return np.repeat(reading_s, lengths) + np.repeat(slope_s, lengths) * _TOKENS

@@ -27,6 +27,7 @@ def submit(artefact, params=None, prediction=PREDICTION, kind=PLACING):
 
 def test_a_placement_becomes_a_parameter_of_the_run():
     checked = submit({"placement": [RIGHT]})
+    assert checked.artefact is not None
     assert checked.params["placement"] == checked.artefact["placement"] == [RIGHT]
 
 
@@ -67,6 +68,7 @@ def test_a_straggler_that_the_instance_does_not_have_is_refused():
 
 def test_the_artefacts_schema_says_what_a_slot_is():
     schema = artefact_schema(PLACING)
+    assert schema is not None
     assert schema is not None
     assert schema["required"] == ["placement"]
     assert "[layer][slot]" in schema["properties"]["placement"]["description"]
