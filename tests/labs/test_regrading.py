@@ -109,14 +109,12 @@ def test_another_attempt_may_become_the_best(graded, learner, task):
         balance={
             "kind": "bands",
             "bands": [{"at_least": 1.9, "share": "1"}],
-            "baseline": None,
-            "bound": None,
+            "anchors": None,
         },
     )
     for criterion in task.rubric["criteria"]:
-        for name in ("baseline", "bound"):
-            if name in criterion and criterion[name] is None:
-                del criterion[name]
+        if "anchors" in criterion and criterion["anchors"] is None:
+            del criterion["anchors"]
     task.save()
     regrade(task, "--apply", "--yes")
     assert Grade.objects.get().score == Decimal("1.0000")
