@@ -50,7 +50,9 @@ class BrokerFolder:
             while True:
                 filler.write(bytes(4096))
 
-    def unfill(self) -> None:
+    def mend(self) -> None:
+        """Writable and empty of filler again, whichever fault it was: two may overlap."""
+        self.remount("rw")
         (self.folder / "filler").unlink(missing_ok=True)
 
     def unmount(self) -> None:
@@ -220,16 +222,17 @@ class Injector:
     def fill_folder(self) -> str:
         folder = self._own_folder()
         folder.fill()
-        self.later(3, folder.unfill)
+        self.later(3, folder.mend)
         return "for 3 s"
 
     def make_folder_read_only(self) -> str:
         folder = self._own_folder()
         folder.remount("ro")
-        self.later(3, lambda: folder.remount("rw"))
+        self.later(3, folder.mend)
         return "for 3 s"
 
     def _own_folder(self) -> BrokerFolder:
         if self.folder is None or not self.folder.is_mounted:
             raise Skipped("mounting a small tmpfs needs root")
+        self.folder.mend()
         return self.folder
