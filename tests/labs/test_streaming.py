@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -429,10 +430,11 @@ def test_a_database_that_does_not_answer_for_a_while_costs_no_stream(run, place,
 
     Run.objects.filter(pk=run.pk).update(state=Run.State.QUEUED)
     ticket = ticket_for(place, learner)
-    broken = asyncio.Event()
+    broken, noticed = threading.Event(), threading.Event()
 
     def sometimes(keys: Any) -> Any:
         if broken.is_set():
+            noticed.set()
             raise OperationalError("gone")
         return read_snapshots(keys)
 
@@ -443,8 +445,10 @@ def test_a_database_that_does_not_answer_for_a_while_costs_no_stream(run, place,
         task = asyncio.create_task(one.follow(place, ticket))
         await one.until('"queued"')
         broken.set()
+        await asyncio.to_thread(noticed.wait, 10)  # a read that began before would still see the change
         await change(run, state="cancelled")
-        await asyncio.sleep(0.3)
+        noticed.clear()
+        await asyncio.to_thread(noticed.wait, 10)
         assert not task.done()
         broken.clear()
         async with asyncio.timeout(10):
