@@ -77,6 +77,7 @@ class StaffloopPlacement extends HTMLElement {
   take() {
     const found = this.read();
     if (!found) {
+      clearTimeout(this.saying); // what was about to be said is no longer so
       const { layers, slots } = this.scene;
       this.summary.textContent = `The JSON below is not ${layers} lists of ${slots} numbers; the grid shows what stood there before.`;
       return;
