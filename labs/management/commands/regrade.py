@@ -24,7 +24,10 @@ class Command(BaseCommand):
     def handle(self, *args: Any, task: str, reason: str, **options: Any) -> None:
         row = LabTask.objects.select_related("activity", "lab").filter(activity__slug=task).first()
         if row is None:
-            known = ", ".join(LabTask.objects.values_list("activity__slug", flat=True)) or "none"
+            known = (
+                ", ".join(LabTask.objects.order_by("activity__slug").values_list("activity__slug", flat=True))
+                or "none"
+            )
             raise CommandError(f"there is no task {task!r}; there are: {known}")
         try:
             plan = plan_regrade(row)
