@@ -10,10 +10,12 @@ import pytest
 from celery import Celery
 from kombu import Connection
 
-from tests.journeys.test_a_graded_run import finished, open_attempt, submit, until
+from tests.journeys.test_a_graded_run import finished, free_run, open_attempt, submit, until
 from tests.services.conftest import RealSite
 
 pytestmark = pytest.mark.slow
+
+SECONDS_LONG = {"num_steps": 32, "num_layers": 8}  # still runs when its first step has been seen
 
 
 def channel_of(link: Connection) -> Any:
@@ -40,7 +42,7 @@ def test_a_submission_is_graded_and_its_figures_are_drawn(real: RealSite):
 
 def test_a_killed_workers_run_comes_back_by_its_lease_long_before_the_broker_sends_again(real: RealSite):
     api = real.site.newcomer()
-    run = submit(api, open_attempt(api))
+    run = free_run(api, SECONDS_LONG)
     until(lambda: api.get(run["url"])["progress"]["done"] > 0)
     os.kill(real.site.pids["worker"], signal.SIGKILL)
     begun = time.monotonic()
