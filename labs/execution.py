@@ -22,7 +22,7 @@ from labs.models import LabTask, Run, TaskAttempt, Worker
 from labs.outages import persistently, tolerant
 from labs.scheduling import claim_next, wake_for_waiting
 from quiz.services import record_grade
-from simworkers import catalog, logs
+from simworkers import catalog, jobs, logs
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ def compute_report(run: Run) -> dict[str, Any]:
 def checked_report(run: Run, report: Any) -> dict[str, Any]:
     """The report, if it has the lab's shape, is no larger than we keep, and no invariant is broken."""
     try:
-        parsed = catalog.Report.model_validate(report)
+        parsed = jobs.Report.model_validate(report)
         run.lab.job.metrics.model_validate(parsed.metrics)
     except ValueError as exc:
         raise Unusable(f"the report has not the lab's shape: {exc}") from exc

@@ -13,7 +13,8 @@ from labs.execution import limits
 from labs.models import TaskAttempt
 from labs.outages import persistently, tolerant
 from simworkers import logs
-from simworkers.catalog import PreparedInstance, engine_version
+from simworkers.catalog import engine_version
+from simworkers.jobs import PreparedInstance
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from labs.criteria import FOUR_PLACES, AnyCriterion, number
-from simworkers.catalog import Job, TaskKind
+from simworkers.jobs import Job, TaskKind
 
 
 class Rubric(BaseModel):

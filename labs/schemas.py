@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from simworkers.catalog import Job, Report, TaskKind
+from simworkers.jobs import Job, Report, TaskKind
 
 LAB_SCHEMAS = ("parameters", "metrics", "report")
 TASK_SCHEMAS = ("parameters", "prediction", "artefact")

@@ -17,7 +17,8 @@ from labs.execution import limits
 from labs.models import Lab, Sweep
 from labs.outages import persistently, tolerant
 from quiz.errors import Refusal
-from simworkers.catalog import SweepData, engine_version, job_names
+from simworkers.catalog import engine_version, job_names
+from simworkers.jobs import SweepData
 
 log = logging.getLogger(__name__)
 

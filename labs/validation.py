@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from quiz.errors import InvalidInput, pointer_part
-from simworkers.catalog import Job, TaskKind
+from simworkers.jobs import Job, TaskKind
 
 Fault = tuple[str, str]  # JSON pointer into the request's body, sentence
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from simworkers import catalog
+from simworkers import catalog, jobs
 from simworkers.balance_file import BalanceFile
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -99,7 +99,7 @@ def list_labs(_options: argparse.Namespace) -> int:
     return 0
 
 
-def _describe(job: catalog.Job) -> dict[str, Any]:
+def _describe(job: jobs.Job) -> dict[str, Any]:
     return {
         "name": job.name,
         "title": job.title,
@@ -242,7 +242,7 @@ def _choose_device(wanted: str) -> str:
     return "cpu"
 
 
-def _show_progress() -> catalog.Progress:
+def _show_progress() -> jobs.Progress:
     last = -1
 
     def show(done: int, total: int) -> None:

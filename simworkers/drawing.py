@@ -12,7 +12,7 @@ from typing import Any
 
 import vl_convert
 
-from simworkers.catalog import Figure, FigureSpec
+from simworkers.jobs import Figure, FigureSpec
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 RENDERED_WIDTH = 620  # px; a page scales the SVG and lets the spec fill its container

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from simworkers import catalog
+from simworkers import catalog, jobs
 
 Progress = Callable[[int, int], None]
 Entry = Callable[..., Any]
@@ -41,7 +41,7 @@ def prepare_task(lab: str, kind: str, seed: int, progress: Progress) -> Any:
 
 def draw_figures(lab: str, report: dict[str, Any], progress: Progress) -> Any:
     """Draw a report's figures: {name: dumped Figure}."""
-    figures = catalog.resolve(_job(lab).draw)(catalog.Report.model_validate(report))
+    figures = catalog.resolve(_job(lab).draw)(jobs.Report.model_validate(report))
     return {name: figure.model_dump() for name, figure in figures.items()}
 
 
@@ -60,7 +60,7 @@ def arithmetic(progress: Progress) -> dict[str, str]:
     return {"torch": str(torch.__version__), "cpu_capability": torch.backends.cpu.get_cpu_capability()}
 
 
-def _job(lab: str) -> catalog.Job:
+def _job(lab: str) -> jobs.Job:
     try:
         return catalog.get_job(lab)
     except catalog.UnknownLab as error:

@@ -8,7 +8,7 @@ from pydantic import ValidationError as InvalidRubric
 
 from labs.rubric import Rubric, unknown_names
 from quiz.models import Activity
-from simworkers import catalog
+from simworkers import catalog, jobs
 
 
 class Lab(models.Model):
@@ -22,7 +22,7 @@ class Lab(models.Model):
         return self.title
 
     @property
-    def job(self) -> catalog.Job:
+    def job(self) -> jobs.Job:
         """Raises catalog.UnknownLab where the row outlived its job."""
         return catalog.get_job(self.slug)
 
@@ -55,7 +55,7 @@ class LabTask(models.Model):
         return self.activity.slug
 
     @property
-    def task_kind(self) -> catalog.TaskKind:
+    def task_kind(self) -> jobs.TaskKind:
         return self.lab.job.tasks[self.kind]
 
     def parsed_rubric(self) -> Rubric:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from simworkers.catalog import PreparedInstance, Progress, Submission
 from simworkers.hardware import GB, MODELS
+from simworkers.jobs import PreparedInstance, Progress, Submission
 from simworkers.moe.ledger import keep_ledger
 from simworkers.moe.marks import WELL_SET, slots_within_budget
 from simworkers.moe.params import MAX_REDUNDANT_SLOTS, MoeParams

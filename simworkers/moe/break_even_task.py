@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from simworkers.catalog import PreparedInstance, Progress, Submission
 from simworkers.hardware import GPUS, MODELS
+from simworkers.jobs import PreparedInstance, Progress, Submission
 from simworkers.moe.break_even import break_even_tokens
 from simworkers.moe.cost import CostModel
 from simworkers.moe.params import MoeParams

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from simworkers.catalog import Invariant
+from simworkers.jobs import Invariant
 from simworkers.moe.experts import Dispatch, ExpertSlots
 from simworkers.moe.placement import Placement
 

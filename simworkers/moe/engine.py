@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from simworkers.catalog import Progress
 from simworkers.hardware import GPUS, MODELS
+from simworkers.jobs import Progress
 from simworkers.moe.checks import SHUFFLE_TOLERANCE, Checks
 from simworkers.moe.cost import CostModel
 from simworkers.moe.experts import SlotTable, count_pairs, dispatch

@@ -1,7 +1,8 @@
 """The pictures of an MoE run, drawn from its report alone. Every title says what one sees."""
 
-from simworkers.catalog import MOE_EPLB, Figure, Report
 from simworkers.drawing import finish
+from simworkers.jobs import Figure, Report
+from simworkers.moe.job import MOE_EPLB
 from simworkers.moe.load_figures import draw_gpu_tokens, draw_imbalance
 from simworkers.moe.resource_figures import draw_hbm_ledger, draw_step_time, draw_what_binds
 

@@ -8,7 +8,7 @@ bound, contiguous placement 20%, and a patient search from the observed load alo
 
 import numpy as np
 
-from simworkers.catalog import PreparedInstance, Progress, Submission
+from simworkers.jobs import PreparedInstance, Progress, Submission
 from simworkers.moe.node_packing import step_node_bound
 from simworkers.moe.params import MoeParams
 from simworkers.moe.placement import IntArray, max_over_mean

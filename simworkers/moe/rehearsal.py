@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simworkers.catalog import Progress
+from simworkers.jobs import Progress
 from simworkers.moe.gate import library_of, route
 from simworkers.moe.params import MoeParams
 from simworkers.moe.placement import IntArray, Placement, max_over_mean, place_contiguously

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from simworkers.catalog import PreparedInstance
 from simworkers.hardware import GPUS, MODELS
+from simworkers.jobs import PreparedInstance
 from simworkers.moe.params import DOMAINS, MoeParams
 from simworkers.moe.placement import IntArray
 from simworkers.moe.threads import torch_threads

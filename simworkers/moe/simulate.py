@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from simworkers.catalog import Progress, Report, engine_version
+from simworkers.catalog import engine_version
 from simworkers.hardware import GPUS, MODELS
+from simworkers.jobs import Progress, Report
 from simworkers.moe.engine import Engine
 from simworkers.moe.gate import load_common
 from simworkers.moe.ledger import HbmLedger, budget_bytes, keep_ledger

@@ -7,7 +7,7 @@ in both, and the busiest expert lies on another GPU, so that who looks at expert
 
 import numpy as np
 
-from simworkers.catalog import PreparedInstance, Progress, Submission
+from simworkers.jobs import PreparedInstance, Progress, Submission
 from simworkers.moe.params import MoeParams
 from simworkers.moe.placement import max_over_mean
 from simworkers.moe.rehearsal import count_experts, rehearse

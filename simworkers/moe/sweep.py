@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from simworkers.catalog import Axis, Progress, SweepData, SweepMetric, engine_version
+from simworkers.catalog import engine_version
 from simworkers.hardware import GPUS, MODELS
+from simworkers.jobs import Axis, Progress, SweepData, SweepMetric
 from simworkers.moe.cost import CostModel
 from simworkers.moe.experts import SlotTable, count_pairs, dispatch
 from simworkers.moe.gate import Routes, library_of, route

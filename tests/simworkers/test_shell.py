@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simworkers.__main__ import InvalidInput, _write_whole, main
-from simworkers.catalog import Invariant, Report
+from simworkers.jobs import Invariant, Report
 
 ROOT = Path(__file__).parents[2]
 TINY = [

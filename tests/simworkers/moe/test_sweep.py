@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from simworkers import job_entries
-from simworkers.catalog import SweepData, engine_version
+from simworkers.catalog import engine_version
+from simworkers.jobs import SweepData
 from simworkers.moe import sweep as sweep_module
+from simworkers.moe.job import MOE_EPLB
 from simworkers.moe.params import MoeParams
 from simworkers.moe.simulate import simulate
 from simworkers.moe.sweep import GRID, MEASURED, SCENE, SEED
@@ -81,6 +83,6 @@ def test_a_lab_without_a_grid_says_so(monkeypatch):
 
     from simworkers import catalog
 
-    monkeypatch.setitem(catalog._JOBS, "moe-eplb", replace(catalog.MOE_EPLB, sweep=None))
+    monkeypatch.setitem(catalog._JOBS, "moe-eplb", replace(MOE_EPLB, sweep=None))
     with pytest.raises(job_entries.InvalidCall, match="moe-eplb has no sweep"):
         job_entries.run_sweep("moe-eplb", silent)
