@@ -1,0 +1,59 @@
+import pytest
+
+from simworkers.multimodal.profiles import STAGE_GPUS, VISION_LANGUAGE_MODELS
+
+MODELS = VISION_LANGUAGE_MODELS
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_the_matrices_of_a_decoder_add_up_to_its_published_weights(name):
+    decoder = MODELS[name].decoder
+    assert decoder.layer_weights + decoder.vocabulary_weights == pytest.approx(decoder.weights, rel=0.002)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_the_layers_of_an_encoder_are_most_of_its_weights_and_the_projector_the_rest(name):
+    encoder, width = MODELS[name].encoder, MODELS[name].decoder.hidden
+    merged = encoder.hidden * encoder.patches_per_token
+    patches = 2 * 3 * encoder.patch_px**2 * encoder.hidden  # two frames a patch, as Qwen's have
+    projectors = 4 if name == "qwen3-vl-4b" else 1
+    projector_hidden = width if name == "internvl2-26b" else merged
+    projector = projectors * (merged * projector_hidden + projector_hidden * width)
+    # 2% are biases, positions, norms; the 72B model's wider projector; and the padding of 3420 to 3456.
+    assert encoder.layer_weights + patches + projector == pytest.approx(encoder.weights, rel=0.05)
+
+
+def test_qwen2_vl_7b_keeps_56_kib_of_kv_a_token():
+    assert MODELS["qwen2-vl-7b"].decoder.kv_bytes_per_token == 28 * 2 * 4 * 128 * 2 == 56 * 1024
+
+
+def test_native_resolution_makes_one_sequence_and_four_patches_make_a_token():
+    model = MODELS["qwen2.5-vl-7b"]
+    assert model.image_sequences(1920, 1080) == (69 * 39 * 4,)
+    assert model.image_tokens(1920, 1080) == 69 * 39
+
+
+def test_a_640_pixel_square_makes_the_published_400_tokens_in_qwen3_vl():
+    assert MODELS["qwen3-vl-4b"].image_tokens(640, 640) == 400
+
+
+def test_a_tile_of_448_pixels_makes_the_published_256_tokens_in_internvl2():
+    assert MODELS["internvl2-26b"].image_sequences(448, 448) == (1024,)
+    assert MODELS["internvl2-26b"].image_tokens(448, 448) == 256
+
+
+def test_several_tiles_bring_a_thumbnail_along():
+    assert MODELS["internvl2-26b"].image_sequences(896, 448) == (1024,) * 3
+
+
+def test_the_smallest_image_still_makes_a_token():
+    assert MODELS["qwen2-vl-7b"].image_tokens(1, 1) == 1
+
+
+def test_an_image_without_area_is_refused_by_its_size():
+    with pytest.raises(ValueError, match="0 × 5 pixels"):
+        MODELS["qwen2-vl-7b"].image_tokens(0, 5)
+
+
+def test_the_labs_own_gpus_are_among_the_stage_gpus():
+    assert {"h100", "h200", "b200", "a100", "h20"} == set(STAGE_GPUS)
