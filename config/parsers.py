@@ -10,6 +10,7 @@ from rest_framework.parsers import JSONParser
 from rest_framework.renderers import JSONRenderer
 
 from quiz.errors import InvalidInput, pointer_part
+from simworkers.strict_json import without_repeats
 
 MAX_DEPTH = 64
 UTF_8 = {"utf-8", "utf8"}
@@ -35,16 +36,6 @@ class PointingJSONParser(JSONParser):
         if errors:
             raise InvalidInput(errors)
         return value
-
-
-def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """ValueError where an object has a key twice: nobody can say which of the two was meant."""
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"the key {key[:40]!a} appears twice")
-        found[key] = value
-    return found
 
 
 def faults(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,8 @@ from typing import Any
 
 from django.core.files.uploadedfile import UploadedFile
 
+from simworkers import strict_json
+
 # Words that a name spells in lower case and a reader does not.
 SPELLINGS = {
     "gpu": "GPU",
@@ -184,7 +186,8 @@ def json_text(value: Any) -> str:
     return json.dumps(value)
 
 
-WHOLE = re.compile(r"[+-]?\d{1,30}")
+WHOLE = re.compile(r"[+-]?[0-9]{1,30}")
+MAX_DEPTH = 64
 
 
 def parse(schema: Mapping[str, Any], *, at: str, data: Mapping[str, str]) -> dict[str, Any]:
@@ -219,10 +222,20 @@ def value_of(text: str, kind: str) -> Any:
         if kind == "number":
             return float(text)
         if kind in ("array", "object"):
-            return json.loads(text)
+            value = strict_json.parse(text)
+            return text if is_deep(value) else value
     except (ValueError, RecursionError):
         return text
     return text
+
+
+def is_deep(value: Any) -> bool:
+    """Nested more than MAX_DEPTH levels: no parameter is, and whoever walks it would need as deep a stack."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner = [list(one.values()) if isinstance(one, dict) else one for one in level]
+        level = [item for one in inner if isinstance(one, list) for item in one]
+    return bool(level)
 
 
 def file_name(pointer: str) -> str:

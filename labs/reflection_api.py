@@ -13,6 +13,7 @@ from labs import examples, reflection
 from labs.api import POLL_S, learner_of, own_runs
 from labs.models import Explanation, Run
 from labs.serializers import RunSerializer
+from quiz.api.fields import TrueOrFalse
 from quiz.api.idempotency import idempotent
 from quiz.api.schema import example, problems, request_example, sends_location, sends_retry_after
 
@@ -75,7 +76,7 @@ class WriteExplanationSerializer(serializers.Serializer[Any]):
 
 class SelfCheckSerializer(serializers.Serializer[Any]):
     made = serializers.ListField(
-        child=serializers.BooleanField(),
+        child=TrueOrFalse(),
         help_text="One true or false for each staff point: did your text make it?",
     )
 

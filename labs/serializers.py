@@ -12,6 +12,7 @@ from labs.models import Figure, Lab, LabTask, Run, TaskAttempt
 from labs.rubric import compare_prediction
 from labs.scheduling import expected_wait_s, queue_position
 from labs.schemas import LAB_SCHEMAS, artefact_schema, open_parameter_schema, prediction_schema, task_schemas
+from quiz.api.fields import TrueOrFalse, WholeNumber
 from quiz.markdown import render
 from simworkers import catalog
 
@@ -140,8 +141,8 @@ class OpenAttemptSerializer(serializers.Serializer[Any]):
     """Body of an opening."""
 
     offering = serializers.SlugField(required=False, help_text="The class; needed where you are in several.")
-    practice = serializers.BooleanField(default=False, help_text="A public seed; counts nothing.")
-    seed = serializers.IntegerField(
+    practice = TrueOrFalse(default=False, help_text="A public seed; counts nothing.")
+    seed = WholeNumber(
         required=False, min_value=0, max_value=2**63 - 1, help_text="Practice only: which instance."
     )
 
@@ -210,7 +211,7 @@ class SubmitRunSerializer(serializers.Serializer[Any]):
     artefact = serializers.JSONField(
         required=False, allow_null=True, help_text="Where the task asks for one; by the task's schema."
     )
-    seed = serializers.IntegerField(
+    seed = WholeNumber(
         required=False, min_value=0, max_value=2**63 - 1, help_text="Free exploration only; default 0."
     )
 

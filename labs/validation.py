@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from quiz.errors import InvalidInput, pointer_part
+from simworkers import strict_json
 from simworkers.jobs import Job, TaskKind
 
 Fault = tuple[str, str]  # JSON pointer into the request's body, sentence
@@ -15,13 +16,18 @@ Fault = tuple[str, str]  # JSON pointer into the request's body, sentence
 def check(
     model: type[BaseModel], values: Any, *, at: str, context: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """`values` with defaults filled in, as JSON. Raises InvalidInput with pointers below `at`."""
+    """`values`, of the types that the JSON Schema names, with defaults filled in, as JSON.
+
+    Raises InvalidInput with pointers below `at`.
+    """
     if not isinstance(values, dict):
         raise InvalidInput([(at, "must be an object")])
     try:
-        parsed = model.model_validate(values, context=dict(context or {}))
+        parsed = strict_json.check(model, values, context=context)
     except ValidationError as exc:
         raise InvalidInput(list(faults(exc, at))) from exc
+    except RecursionError as exc:
+        raise InvalidInput([(at, "is nested too deeply")]) from exc
     return parsed.model_dump(mode="json")
 
 

@@ -1,10 +1,11 @@
 """Every lab from a shell. JSON alone on stdout; progress and errors on stderr.
 
-Exit 0: done. 1: a run broke an invariant (its report is printed all the same). 2: invalid input, one
-`field: message` a line.
+Exit 0: done. 1: a run broke an invariant (its report is printed all the same), or stdout cannot be written.
+2: invalid input, one `field: message` a line.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -14,7 +15,7 @@ from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from simworkers import catalog, jobs
+from simworkers import catalog, jobs, strict_json
 from simworkers.balance_file import BalanceFile
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -32,6 +33,10 @@ class InvalidInput(Exception):
 
     def __init__(self, *lines: str) -> None:
         super().__init__("\n".join(lines))
+
+
+class Unprinted(Exception):
+    """Nobody takes what should be printed: a full disk, a reader that has gone."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -53,6 +58,9 @@ def main(arguments: list[str] | None = None) -> int:
     except InvalidInput as error:
         print(error, file=sys.stderr)
         return 2
+    except Unprinted as error:
+        print(f"stdout: {error}", file=sys.stderr)
+        return 1
 
 
 def _parser() -> Parser:
@@ -121,7 +129,7 @@ def run_lab(options: argparse.Namespace) -> int:
     values = {} if options.params is None else _read_json(options.params, "params")
     if not isinstance(values, dict):
         raise InvalidInput(f"params: {options.params} holds no JSON object")
-    params = _validate(job.params, values | dict(_assignment(text) for text in options.set))
+    params = _validate(job.params, values | dict(_assignment(text) for text in options.set), "params")
     if not 0 <= options.seed < 2**63:
         raise InvalidInput("seed: must lie in 0 … 2**63 − 1")
     out = None if options.out is None else _writable(options.out)
@@ -130,7 +138,7 @@ def run_lab(options: argparse.Namespace) -> int:
     text = _json(report.model_dump(mode="json"))
     if out is not None:
         _write_whole(out, text + "\n")
-    print(text)
+    _print_text(text)
     broken = {name: found for name, found in report.invariants.items() if found.state == "broken"}
     for name, found in broken.items():
         print(f"{name}: {found.first_event}", file=sys.stderr)
@@ -139,7 +147,7 @@ def run_lab(options: argparse.Namespace) -> int:
 
 def balance_file(options: argparse.Namespace) -> int:
     """Placement and max/mean for every case."""
-    cases = _validate(BalanceFile, _read_json(options.file, "file")).cases
+    cases = _validate(BalanceFile, _read_json(options.file, "file"), "file").cases
     import numpy as np  # after the checks: errors should not wait for it
 
     from simworkers.moe.balancer import choose_balancer
@@ -161,15 +169,19 @@ def balance_file(options: argparse.Namespace) -> int:
     return 0
 
 
-def _validate(model: type[Model], values: Any) -> Model:
+def _validate(model: type[Model], values: Any, whole: str) -> Model:
     try:
-        return model.model_validate(values)
+        return strict_json.check(model, values)
     except ValidationError as error:
-        raise InvalidInput(*(_line(found) for found in error.errors(include_url=False))) from None
+        raise InvalidInput(*(_line(found, whole) for found in error.errors(include_url=False))) from None
+    except RecursionError:
+        raise InvalidInput(f"{whole}: is nested too deeply") from None
 
 
-def _line(found: Any) -> str:
-    field = ".".join(str(part) for part in found["loc"]) or "file"
+def _line(found: Any, whole: str) -> str:
+    """`field: message`. A key is anything; one that would not stand on the line as a name stands there quoted."""
+    parts = [str(part) for part in found["loc"]]
+    field = ".".join(part if part.isprintable() and part.strip() else ascii(part) for part in parts) or whole
     message = found["msg"].removeprefix("Value error, ").replace("\n", " ")
     return f"{field}: {message}"
 
@@ -179,7 +191,7 @@ def _assignment(text: str) -> tuple[str, Any]:
     if not equals or not name:
         raise InvalidInput(f"set: {text!r} is not name=value")
     try:
-        return name, _parse(value)
+        return name, strict_json.parse(value)
     except (ValueError, RecursionError):
         return name, value
 
@@ -194,21 +206,13 @@ def _read_json(name: str, field: str) -> Any:
     if len(data) > MAX_FILE_BYTES:
         raise InvalidInput(f"{field}: {name} is larger than {MAX_FILE_BYTES // 2**20} MiB")
     try:
-        return _parse(data.decode("utf-8-sig"))
+        return strict_json.parse(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise InvalidInput(f"{field}: {name} is not UTF-8 text") from None
     except RecursionError:
         raise InvalidInput(f"{field}: {name} is nested too deeply") from None
     except ValueError as error:
         raise InvalidInput(f"{field}: {name} is not JSON: {error}") from None
-
-
-def _parse(text: str) -> Any:
-    return json.loads(text, parse_constant=_refuse_constant)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _writable(name: str) -> Path:
@@ -248,14 +252,27 @@ def _show_progress() -> jobs.Progress:
     def show(done: int, total: int) -> None:
         nonlocal last
         if done != last:
-            print(f"step {done} of {total}", file=sys.stderr)
+            with contextlib.suppress(OSError):  # nobody watches
+                print(f"step {done} of {total}", file=sys.stderr)
             last = done
 
     return show
 
 
 def _print(value: Any) -> None:
-    print(_json(value))
+    _print_text(_json(value))
+
+
+def _print_text(text: str) -> None:
+    """To the last byte; Unprinted where that fails."""
+    if sys.stdout is None:
+        raise Unprinted("is closed")
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        # Python would try the rest again at its end, and fail with a traceback then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise Unprinted(f"cannot be written: {error.strerror}") from None
 
 
 def _json(value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from simworkers import catalog, jobs
+from simworkers import catalog, jobs, strict_json
 
 Progress = Callable[[int, int], None]
 Entry = Callable[..., Any]
@@ -24,7 +24,7 @@ def run_job(lab: str, params: dict[str, Any], seed: int, progress: Progress) -> 
     """Run a lab once and return its report. InvalidCall names each wrong field."""
     job = _job(lab)
     try:
-        checked = job.params.model_validate(params)
+        checked = strict_json.check(job.params, params)
     except ValidationError as error:
         lines = [f"{'.'.join(map(str, e['loc'])) or 'params'}: {e['msg']}" for e in error.errors()]
         raise InvalidCall("\n".join(lines)) from error

@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 from quiz import services
 from quiz.api import examples
 from quiz.api.disclosure import AnswerSerializer, AttemptSerializer, attempt_document, attempts_of
+from quiz.api.fields import WholeNumber
 from quiz.api.idempotency import idempotent
 from quiz.api.schema import example, problems, request_example
 from quiz.models import Attempt, Learner, Quiz
@@ -49,14 +50,14 @@ class AnswerWriteSerializer(serializers.Serializer[Any]):
     choice = serializers.CharField(
         max_length=1, allow_blank=True, help_text="`choice` of an option; empty: none."
     )
-    confidence = serializers.IntegerField(
+    confidence = WholeNumber(
         min_value=0,
         max_value=100,
         allow_null=True,
         default=None,
         help_text="Percent; never changes the score.",
     )
-    sequence = serializers.IntegerField(
+    sequence = WholeNumber(
         min_value=1, max_value=LARGEST_SEQUENCE, help_text="The last one you saw, plus one."
     )
 

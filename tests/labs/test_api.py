@@ -278,3 +278,14 @@ def test_a_missing_figure_is_a_problem_also_where_a_picture_was_asked_for(api, f
     response = api.get(f"/api/v1/runs/{figure.run.public_id}/figures/none/", HTTP_ACCEPT="image/png")
     assert response.status_code == 404
     assert response.json()["status"] == 404
+
+
+@pytest.mark.parametrize("seed", [True, "5", 5.0])
+def test_a_seed_of_another_json_type_is_refused(api, lab, seed):
+    assert pointers(api.post(RUNS, {"seed": seed}, format="json")) == ["#/seed"]
+
+
+@pytest.mark.parametrize("practice", ["true", 1])
+def test_practice_is_true_or_false_and_nothing_like_it(api, task, offering, practice):
+    answer = api.post("/api/v1/tasks/moe-balance-hbm/attempts/", {"practice": practice}, format="json")
+    assert pointers(answer) == ["#/practice"]

@@ -82,7 +82,8 @@ def test_a_handed_in_placement_without_script_becomes_the_artefact_of_a_run(brow
 @pytest.mark.parametrize(
     ("placement", "words"),
     [
-        ("[[0, 1", "valid list"),
+        ("[[0, 1", "valid array"),
+        ("[" * 900 + "]" * 900, "valid array"),
         ("", "required"),
         ([[0, 1, 0, 2, 3, 2, 4, 5, 4, 6, 7, 99]] * 2, "[0][11]: there is no expert 99"),
         ([[0, 1, 0, 2, 3, 2, 4, 5, 4, 6, 6, 6]] * 2, "[1]: layer 1 has no slot for expert 7"),

@@ -94,3 +94,35 @@ def test_a_free_run_takes_a_placement_and_a_text_of_the_learners_own():
         },
     )
     assert (params["placement"], params["own_text"]) == ([RIGHT], "Guten Tag")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("top_k", True),
+        ("top_k", "2"),
+        ("top_k", 2.0),
+        ("num_gpus", True),
+        ("num_gpus", "4"),
+        ("eplb", 1),
+        ("eplb", "true"),
+        ("hbm_budget_gb", "5"),
+        ("hbm_budget_gb", True),
+    ],
+)
+def test_a_parameter_of_another_json_type_is_refused_at_its_field(name, value):
+    assert list(faults(lambda: check_params(JOB, {name: value}))) == [f"/params/{name}"]
+
+
+def test_a_whole_number_is_a_number_too():
+    assert check_params(JOB, {"hbm_budget_gb": 5})["hbm_budget_gb"] == 5.0
+
+
+def test_true_is_no_slot_and_no_prediction():
+    kind = JOB.tasks["predict-straggler"]
+    prediction = {"straggler_gpu": True, "max_over_mean": "2"}
+    assert set(faults(lambda: submit(None, prediction=prediction, kind=kind))) == {
+        "/prediction/straggler_gpu",
+        "/prediction/max_over_mean",
+    }
+    assert list(faults(lambda: submit({"placement": [[True, *RIGHT[1:]]]}))) == ["/artefact/placement/0/0"]

@@ -151,3 +151,10 @@ def test_reading_an_attempt_takes_few_queries_whatever_its_length(
 ):
     with django_assert_max_num_queries(6):
         api.get(attempt)
+
+
+@pytest.mark.parametrize("value", [True, "1", 1.0])
+@pytest.mark.parametrize("field", ["sequence", "confidence"])
+def test_a_number_of_another_json_type_is_refused_at_its_field(api, attempt, field, value):
+    answer = put(api, attempt, **{field: value})
+    assert [error["pointer"] for error in answer.json()["errors"]] == [f"#/{field}"]

@@ -249,3 +249,45 @@ def test_names_in_any_script_reach_a_shell_that_speaks_ascii(tmp_path):
     file = write(tmp_path / "c.json", {"cases": [CASE | {"name": "größer"}]})
     done = shell("balance", str(file), PYTHONIOENCODING="ascii")
     assert (done.returncode, json.loads(done.stdout)[0]["name"]) == (0, "größer")
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [("top_k=true", "top_k"), ('top_k="2"', "top_k"), ("num_gpus=true", "num_gpus"), ("eplb=1", "eplb")],
+)
+def test_a_value_of_another_json_type_is_refused(capsys, value, field):
+    (line,) = refused(capsys, "run", "moe-eplb", "--set", value)
+    assert line.startswith(f"{field}: Input should be ")
+
+
+@pytest.mark.parametrize("key", ["", "two\nlines"])
+def test_a_key_that_is_no_name_stands_quoted_on_one_line(tmp_path, capsys, key):
+    file = write(tmp_path / "p.json", {key: 1})
+    (line,) = refused(capsys, "run", "moe-eplb", "--params", file)
+    assert line == f"{key!r}: Extra inputs are not permitted"
+
+
+@pytest.mark.parametrize("command", [["run", "moe-eplb", "--params"], ["balance"]])
+def test_a_key_that_is_there_twice_is_refused_by_name(tmp_path, capsys, command):
+    file = write(tmp_path / "p.json", '{"top_k": 1, "top_k": 2}')
+    assert refused(capsys, *command, file)[0].endswith("the key 'top_k' appears twice")
+
+
+@pytest.mark.parametrize("depth", [300, 900])
+def test_deep_nesting_is_refused_without_a_traceback(tmp_path, capsys, depth):
+    file = write(tmp_path / "p.json", '{"placement": ' + "[" * depth + "]" * depth + "}")
+    assert len(refused(capsys, "run", "moe-eplb", "--params", file)) == 1
+
+
+def test_a_full_stdout_is_one_line_and_exit_1():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "simworkers", "list"],
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert done.stderr == "stdout: cannot be written: No space left on device\n"
+    assert done.returncode == 1
