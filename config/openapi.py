@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from config import outages
 from config.problems import MEDIA_TYPE, SLUGS, body
 from quiz.api.schema import MEANINGS
 
@@ -62,7 +63,7 @@ DETAILS = {
     422: "This Idempotency-Key came with another body before; use a new key.",
     429: "Request was throttled. Expected available in 12 seconds.",
     501: "Streams need an ASGI server here; poll the run with If-None-Match instead.",
-    503: "This process holds 1000 streams; poll instead.",
+    503: outages.DETAIL,
 }
 TYPES = {
     **SLUGS,
@@ -71,7 +72,6 @@ TYPES = {
     409: "conflict",
     422: "idempotency-key-reused",
     501: "no-streaming",
-    503: "too-many-streams",
 }
 ERRORS = {400: [{"pointer": "#/choice", "detail": "'z' is not an option of this question"}]}
 
@@ -127,8 +127,8 @@ def complete_operation(path: str, method: str, operation: dict[str, Any]) -> Non
 
 
 def expected_failures(path: str, method: str, operation: dict[str, Any], names: set[str]) -> list[int]:
-    """What may come from outside the view: authentication, negotiation, reading the body, limits."""
-    found = [406, 429]
+    """What may come from outside the view: authentication, negotiation, reading the body, limits, an outage."""
+    found = [406, 429, 503]
     schemes = {name for scheme in operation.get("security", []) for name in scheme}
     if schemes:
         found.append(401)

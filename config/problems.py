@@ -1,5 +1,6 @@
 """Every error of the API as a problem document (RFC 9457): a stable type, and a JSON pointer per field."""
 
+import logging
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
@@ -10,7 +11,10 @@ from django.http import Http404, HttpResponse, JsonResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from config import outages
 from quiz.errors import Refusal, pointer_part
+
+log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -25,6 +29,7 @@ SLUGS = {
     415: "unsupported-media-type",
     429: "throttled",
     500: "server-error",
+    503: "unavailable",
 }
 
 
@@ -79,6 +84,9 @@ def handle(exc: Exception, context: dict[str, Any]) -> Response | None:
         exc = exceptions.PermissionDenied()
     elif isinstance(exc, RequestDataTooBig):
         return answer(body(413, SLUGS[413], str(exc)), headers)
+    elif outages.is_away(exc):
+        log.error("the database is away: %s", exc)
+        return answer(body(503, SLUGS[503], outages.DETAIL), headers | {"Retry-After": outages.RETRY_AFTER_S})
     if not isinstance(exc, exceptions.APIException):
         return None
     if challenge := getattr(exc, "auth_header", None):

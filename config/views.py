@@ -1,8 +1,11 @@
 """What answers when no view does: plain words on a page, a problem document under /api/."""
 
+import sys
+
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
+from config import outages
 from config.problems import SLUGS, problem_response
 
 DETAILS = {
@@ -10,6 +13,7 @@ DETAILS = {
     403: "Your account may not do this.",
     404: "There is nothing at this address.",
     500: "Something broke on our side; it has been logged.",
+    503: outages.DETAIL,
 }
 
 
@@ -33,4 +37,9 @@ def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    return answer(request, 500)
+    """Called while the exception is being handled, whichever view or middleware it came from."""
+    if not outages.is_away(sys.exception()):
+        return answer(request, 500)
+    response = answer(request, 503)
+    response["Retry-After"] = outages.RETRY_AFTER_S
+    return response
