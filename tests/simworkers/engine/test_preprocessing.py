@@ -57,10 +57,11 @@ def counts(preprocessor):
     return numbers.hits, numbers.joined, numbers.misses
 
 
-def kill_workers(preprocessor):
-    for worker in preprocessor._workers:
-        if worker.process is not None:
-            os.kill(worker.process.pid, signal.SIGKILL)
+def process_of(preprocessor):
+    """The process of the first worker, which runs."""
+    process = preprocessor._workers[0].process
+    assert process is not None
+    return process
 
 
 def test_a_worker_gives_what_this_process_would(pool):
@@ -156,7 +157,8 @@ def test_one_refused_picture_does_not_lose_the_others(preprocessor):
 def test_hits_are_those_of_a_plain_list_that_forgets_its_oldest(requests, capacity):
     files = [png(seed, side=28) for seed in range(5)]  # enlarged to four tokens, whatever the arguments
     size = make_patches(decode_image(files[0]), ARGS).patches.nbytes
-    recent, hits = [], 0
+    recent: list[tuple[int, ProcessorArgs]] = []
+    hits = 0
     with Preprocessor(workers=0, cache_bytes=capacity * size) as tried:
         for request in requests:
             if request in recent:
@@ -172,7 +174,7 @@ def test_hits_are_those_of_a_plain_list_that_forgets_its_oldest(requests, capaci
 def test_a_killed_worker_is_an_error_and_the_next_picture_gets_a_new_one():
     with Preprocessor(workers=1) as pool:
         pool.process(png(1), ARGS)
-        kill_workers(pool)
+        process_of(pool).kill()
         with pytest.raises(PreprocessingError, match="the preprocessing worker ended with status -9"):
             pool.process(png(2), ARGS)
         assert pool.process(png(2), ARGS).num_tokens == 4
@@ -191,7 +193,7 @@ def test_a_worker_that_hangs_is_killed_at_its_time_limit():
     with Preprocessor(workers=1) as pool:
         pool.process(png(1), ARGS)
         pool._workers[0].time_limit_s = 0.2
-        process = pool._workers[0].process
+        process = process_of(pool)
         process.send_signal(signal.SIGSTOP)
         with pytest.raises(PreprocessingError, match="took longer"):
             pool.process(png(2), ARGS)
@@ -211,7 +213,7 @@ def test_closing_ends_every_worker_and_refuses_later_calls():
 def test_closing_frees_whoever_waits_for_a_picture():
     pool = Preprocessor(workers=1)
     pool.process(png(1), ARGS)
-    pool._workers[0].process.send_signal(signal.SIGSTOP)
+    process_of(pool).send_signal(signal.SIGSTOP)
     outcomes = []
 
     def ask():
@@ -232,7 +234,7 @@ def test_closing_frees_whoever_waits_for_a_picture():
 def test_equal_requests_at_the_same_time_are_computed_once():
     with Preprocessor(workers=1) as pool:
         pool.process(png(1), ARGS)
-        worker = pool._workers[0].process
+        worker = process_of(pool)
         worker.send_signal(signal.SIGSTOP)
         images = []
         asking = [
@@ -252,7 +254,7 @@ def test_equal_requests_at_the_same_time_are_computed_once():
 def test_what_was_under_way_at_a_reset_does_not_enter_the_cache():
     with Preprocessor(workers=1) as pool:
         pool.process(png(1), ARGS)
-        worker = pool._workers[0].process
+        worker = process_of(pool)
         worker.send_signal(signal.SIGSTOP)
         asking = threading.Thread(target=lambda: pool.process(png(2), ARGS))
         asking.start()
@@ -272,7 +274,7 @@ def test_a_worker_ends_when_its_parent_dies():
         with contextlib.suppress(BaseException):
             pool = Preprocessor(workers=1)
             pool.process(png(1), ARGS)
-            os.write(writing, str(pool._workers[0].process.pid).encode())
+            os.write(writing, str(process_of(pool).pid).encode())
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     worker = int(os.read(reading, 32))
