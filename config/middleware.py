@@ -31,6 +31,21 @@ class BodyLimitMiddleware:
         return self.get_response(request)
 
 
+class QueryMiddleware:
+    """Refuses NUL in a query: no database can look for it, and PostgreSQL's refusal would be a server error."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        query = request.META.get("QUERY_STRING", "")
+        return (
+            refusal(request, "The query holds a NUL character.")
+            if "%00" in query
+            else self.get_response(request)
+        )
+
+
 class CharsetMiddleware:
     """Refuses a body in another charset than UTF-8, before Django takes the name for one of Python's codecs.
 
@@ -43,11 +58,15 @@ class CharsetMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         charset = (request.content_params or {}).get("charset", "utf-8")
         if codec_name(charset) not in ("utf-8", "ascii", None):
-            detail = f"The body's charset must be utf-8, not {charset[:40]}."
-            if request.path.startswith("/api/"):
-                return problem_response(400, "malformed", detail)
-            return HttpResponseBadRequest(detail, content_type="text/plain; charset=utf-8")
+            return refusal(request, f"The body's charset must be utf-8, not {charset[:40]}.")
         return self.get_response(request)
+
+
+def refusal(request: HttpRequest, detail: str) -> HttpResponse:
+    """400, in the words of the API or in plain ones."""
+    if request.path.startswith("/api/"):
+        return problem_response(400, "malformed", detail)
+    return HttpResponseBadRequest(detail, content_type="text/plain; charset=utf-8")
 
 
 def codec_name(charset: str) -> str | None:

@@ -58,6 +58,7 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "config.middleware.ApiHeadersMiddleware",
     "config.middleware.BodyLimitMiddleware",
+    "config.middleware.QueryMiddleware",
     "config.middleware.CharsetMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.http.ConditionalGetMiddleware",

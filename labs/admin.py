@@ -8,14 +8,16 @@ from django.db.models import QuerySet
 from django.forms import ModelForm
 from django.http import HttpRequest
 
+from labs.json_field import StorableJSONField
 from labs.models import Explanation, Figure, Lab, LabTask, Run, TaskAttempt
 from labs.reflection import checked_ticks
+from quiz.admin.base import CarefulLists
 from quiz.admin.readonly import ReadOnly
 from quiz.errors import InvalidInput
 
 
 @admin.register(Lab)
-class LabAdmin(admin.ModelAdmin):
+class LabAdmin(CarefulLists):
     list_display = ["title", "slug", "engine_version"]
     search_fields = ["title", "slug"]
 
@@ -29,6 +31,7 @@ class LabAdmin(admin.ModelAdmin):
 class LabTaskForm(ModelForm):
     class Meta:
         model = LabTask
+        field_classes = {"rubric": StorableJSONField, "staff_points": StorableJSONField}
         fields = [
             "activity",
             "lab",
@@ -42,17 +45,22 @@ class LabTaskForm(ModelForm):
 
 
 @admin.register(LabTask)
-class LabTaskAdmin(admin.ModelAdmin):
+class LabTaskAdmin(CarefulLists):
     form = LabTaskForm
-    list_display = ["activity", "lab", "kind", "attempts_allowed", "published"]
+    list_display = ["activity", "lab", "kind", "attempts_allowed", "published", "rubric_is_good"]
     list_filter = ["lab", "published"]
     list_select_related = ["activity", "lab"]
     search_fields = ["activity__title", "activity__slug"]
     autocomplete_fields = ["activity"]
 
+    @admin.display(description="rubric", boolean=True)
+    def rubric_is_good(self, task: LabTask) -> bool:
+        """A cross where runs cannot be judged: saving the task says why."""
+        return task.readable_rubric() is not None
+
 
 @admin.register(TaskAttempt)
-class TaskAttemptAdmin(ReadOnly, admin.ModelAdmin):
+class TaskAttemptAdmin(ReadOnly, CarefulLists):
     list_display = ["public_id", "task", "learner", "offering", "number", "practice", "state", "created_at"]
     list_filter = ["state", "practice", "task__lab", "offering"]
     list_select_related = ["task__activity", "learner", "offering"]
@@ -67,7 +75,7 @@ class FigureInline(ReadOnly, admin.TabularInline):
 
 
 @admin.register(Run)
-class RunAdmin(ReadOnly, admin.ModelAdmin):
+class RunAdmin(ReadOnly, CarefulLists):
     list_display = ["public_id", "lab", "learner", "state", "score", "tries", "created_at", "finished_at"]
     list_filter = ["state", "lab", "reused"]
     list_select_related = ["lab", "learner"]
@@ -89,6 +97,7 @@ class ExplanationForm(ModelForm):
 
     class Meta:
         model = Explanation
+        field_classes = {"staff_check": StorableJSONField}
         fields = ["staff_check", "staff_comment"]
 
     def clean_staff_check(self) -> list[bool] | None:
@@ -108,7 +117,7 @@ class ExplanationForm(ModelForm):
 
 
 @admin.register(Explanation)
-class ExplanationAdmin(admin.ModelAdmin):
+class ExplanationAdmin(CarefulLists):
     """Staff read, comment, and override with a reason; the learner's own words stay as they are."""
 
     form = ExplanationForm

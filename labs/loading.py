@@ -5,7 +5,6 @@ admin (a mended rubric, a task taken back) stays when the site is started again.
 """
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic import ValidationError as InvalidFile
 
 from labs.models import Lab, LabTask
+from quiz import storable
+from quiz.content import InvalidContent, dotted
 from quiz.models import Activity, LoadedFile
+from simworkers import strict_json
 
 
 class TaskFile(BaseModel):
@@ -40,18 +42,20 @@ class LabFile(BaseModel):
     tasks: list[TaskFile] = []
 
 
-class InvalidContent(ValueError):
-    """A file that cannot be loaded; the message names the file and the field."""
-
-
 def read_lab(path: Path) -> LabFile:
     try:
-        return LabFile.model_validate(json.loads(path.read_text("utf-8")))
+        parsed = strict_json.parse(path.read_text("utf-8"))
+        if faults := list(storable.faults(parsed)):
+            raise InvalidContent([f"{path}: {dotted(pointer)}: {text}" for pointer, text in faults])
+        return LabFile.model_validate(parsed)
     except InvalidFile as exc:
-        lines = (f"{path}: {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors())
-        raise InvalidContent("\n".join(lines)) from exc
+        raise InvalidContent(
+            [f"{path}: {'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in exc.errors()]
+        ) from exc
+    except InvalidContent:
+        raise
     except (OSError, ValueError, RecursionError) as exc:
-        raise InvalidContent(f"{path}: {exc}") from exc
+        raise InvalidContent([f"{path}: {exc}"]) from exc
 
 
 @transaction.atomic
@@ -59,7 +63,7 @@ def load_labs(folder: Path, *, force: bool = False) -> list[Lab]:
     """Create or update every lab of the folder; all or nothing. `force` loads unchanged files too."""
     paths = sorted(folder.glob("*.json"))
     if not paths:
-        raise InvalidContent(f"{folder}: there is no *.json file")
+        raise InvalidContent([f"{folder}: there is no *.json file"])
     return [load_lab(path, force=force) for path in paths]
 
 
@@ -87,15 +91,18 @@ def digest_of(path: Path, content: LabFile) -> str:
 
 def prompt_of(path: Path, task: TaskFile) -> str:
     try:
-        return (path.parent / task.prompt).read_text("utf-8")
+        text = (path.parent / task.prompt).read_text("utf-8")
     except (OSError, ValueError) as exc:
-        raise InvalidContent(f"{path}: prompt: {task.prompt}: {exc}") from exc
+        raise InvalidContent([f"{path}: prompt: {task.prompt}: {exc}"]) from exc
+    if storable.unstorable(text):
+        raise InvalidContent([f"{path}: prompt: {task.prompt}: has NUL characters: it is no text"])
+    return text
 
 
 def load_task(lab: Lab, content: TaskFile, path: Path) -> LabTask:
     activity = Activity.objects.filter(slug=content.activity).first()
     if activity is None:
-        raise InvalidContent(f"{path}: activity: {content.activity} is not there; load the course first")
+        raise InvalidContent([f"{path}: activity: {content.activity} is not there; load the course first"])
     # Published when it is new; afterwards that is the author's decision.
     task = LabTask.objects.filter(activity=activity).first() or LabTask(activity=activity, published=True)
     task.lab, task.kind, task.rubric = lab, content.kind, content.rubric
@@ -109,6 +116,7 @@ def save(row: Lab | LabTask, path: Path) -> None:
     try:
         row.full_clean()
     except ValidationError as exc:
-        lines = (f"{path}: {field}: {text}" for field, texts in exc.message_dict.items() for text in texts)
-        raise InvalidContent("\n".join(lines)) from exc
+        raise InvalidContent(
+            [f"{path}: {field}: {text}" for field, texts in exc.message_dict.items() for text in texts]
+        ) from exc
     row.save()

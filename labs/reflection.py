@@ -10,6 +10,7 @@ from labs.services import submit_run
 from labs.validation import check_params
 from quiz.errors import Conflict, InvalidInput
 from quiz.models import Learner
+from quiz.storable import unstorable
 
 TEXT_LIMIT = 10_000
 
@@ -27,6 +28,8 @@ def explain_run(*, run: Run, text: str) -> Explanation:
         raise Conflict("Only the run of a task is explained.")
     if not text.strip():
         raise InvalidInput([("/text", "say why the run came out as it did")])
+    if unstorable(text):
+        raise InvalidInput([("/text", "has characters that cannot be stored (NUL or a lone surrogate)")])
     if len(text) > TEXT_LIMIT:
         raise InvalidInput([("/text", f"has {len(text)} characters; at most {TEXT_LIMIT}")])
     points = run.task_attempt.task.staff_points

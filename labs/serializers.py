@@ -83,7 +83,9 @@ class LabTaskSerializer(serializers.ModelSerializer[LabTask]):
         help_text="JSON Schema of what is handed in beside parameters; null where nothing is."
     )
     schemas = serializers.SerializerMethodField(help_text="URLs of these JSON Schemas, by name.")
-    criteria = serializers.SerializerMethodField()
+    criteria = serializers.SerializerMethodField(
+        help_text="How it is judged; null while the stored rubric cannot be read, which is our fault."
+    )
     attempts_url = serializers.SerializerMethodField()
 
     class Meta:
@@ -132,9 +134,10 @@ class LabTaskSerializer(serializers.ModelSerializer[LabTask]):
             for name in task_schemas(task.lab.job, task.task_kind)
         }
 
-    @extend_schema_field(CriterionSerializer(many=True))
+    @extend_schema_field(CriterionSerializer(many=True, allow_null=True))
     def get_criteria(self, task: LabTask) -> Any:
-        return CriterionSerializer(task.parsed_rubric().criteria, many=True).data
+        rubric = task.readable_rubric()
+        return CriterionSerializer(rubric.criteria, many=True).data if rubric else None
 
 
 class OpenAttemptSerializer(serializers.Serializer[Any]):

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from quiz import storable
 from quiz.services.questions import option_faults
 
 Slug = Annotated[str, StringConstraints(pattern=r"^[-a-zA-Z0-9_]+$", max_length=50)]
@@ -30,6 +31,11 @@ class InvalidContent(ValueError):
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__("\n".join(lines))
+
+
+def dotted(pointer: str) -> str:
+    """A JSON pointer as the name of a field: options.0.text"""
+    return pointer.removeprefix("/").replace("/", ".") or "file"
 
 
 class Entry(BaseModel):
@@ -140,11 +146,15 @@ class Reader:
     def read(self, name: str, model: type[Model], parse: Callable[[str], dict[str, Any]]) -> Model | None:
         try:
             raw = (self.folder / name).read_bytes()
-            value = model.model_validate(parse(raw.decode()))
+            parsed = parse(raw.decode())
+            if found := [f"{name}: {dotted(pointer)}: {text}" for pointer, text in storable.faults(parsed)]:
+                self.faults += found
+                return None
+            value = model.model_validate(parsed)
         except ValidationError as exc:
             self.faults += [f"{name}: {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors()]
             return None
-        except (OSError, ValueError) as exc:
+        except (OSError, ValueError, RecursionError) as exc:
             self.faults.append(f"{name}: file: {getattr(exc, 'strerror', None) or exc}")
             return None
         self.digests[name] = hashlib.sha256(raw).hexdigest()
@@ -193,4 +203,4 @@ def question_faults(course: CourseFile, questions: dict[str, QuestionFile]) -> I
         if question.activity is not None and question.activity not in activities:
             yield f"{name}: activity: there is no activity {question.activity} in course.toml"
         for pointer, text in option_faults([(o.text, o.feedback, o.correct) for o in question.options]):
-            yield f"{name}: {pointer.removeprefix('/').replace('/', '.')}: {text}"
+            yield f"{name}: {dotted(pointer)}: {text}"

@@ -1,14 +1,18 @@
 """A lab is a job of the catalogue that learners may run; a task is an activity on it with a rubric."""
 
+import logging
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import models
 from pydantic import ValidationError as InvalidRubric
 
+from labs.criteria import AnyCriterion
 from labs.rubric import Rubric, unknown_names
 from quiz.models import Activity
 from simworkers import catalog, jobs
+
+log = logging.getLogger(__name__)
 
 
 class Lab(models.Model):
@@ -61,6 +65,20 @@ class LabTask(models.Model):
     def parsed_rubric(self) -> Rubric:
         """Raises pydantic's ValidationError; clean() has refused such a rubric before."""
         return Rubric.model_validate(self.rubric)
+
+    def readable_rubric(self) -> Rubric | None:
+        """None, and an error in the log, where what is stored is no rubric any more: one task's fault must not take
+        the others' pages away."""
+        try:
+            return self.parsed_rubric()
+        except InvalidRubric as exc:
+            log.error("the rubric of task %s cannot be read, its runs cannot be judged: %s", self.slug, exc)
+            return None
+
+    def criteria(self) -> tuple[AnyCriterion, ...]:
+        """Of its rubric, in order; none where that cannot be read."""
+        rubric = self.readable_rubric()
+        return rubric.criteria if rubric else ()
 
     def clean(self) -> None:
         errors: dict[str, Any] = {}

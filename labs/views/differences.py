@@ -72,7 +72,7 @@ def judged_metrics(run: Run) -> set[str]:
     names: set[str] = set()
     for task in LabTask.objects.filter(lab=run.lab, published=True).select_related("lab"):
         names.update(task.task_kind.prediction_metrics.values())
-        for criterion in task.parsed_rubric().criteria:
+        for criterion in task.criteria():
             names.update(criterion.metrics())
     return names
 

@@ -60,7 +60,7 @@ def task(request: HttpRequest, offering: str, slug: str) -> HttpResponse:
 
 def criteria(task: LabTask) -> list[tuple[AnyCriterion, list[str]]]:
     """Each criterion of the rubric, with the titles of those it counts only with."""
-    parsed = task.parsed_rubric().criteria
+    parsed = task.criteria()
     titles = {criterion.name: criterion.title for criterion in parsed}
     return [(criterion, [titles[name] for name in criterion.requires]) for criterion in parsed]
 
@@ -153,7 +153,9 @@ def form_context(attempt: TaskAttempt, posted: dict[str, Any], refusal: Refusal 
     return {
         "groups": groups,
         "prediction": page_forms.fields_of(prediction),
-        "prediction_is_judged": any(criterion.kind in JUDGES_PREDICTION for criterion in rubric_of(attempt)),
+        "prediction_is_judged": any(
+            criterion.kind in JUDGES_PREDICTION for criterion in attempt.task.criteria()
+        ),
         "artefact": page_forms.fields_of(artefact),
         "placement_scene": scene,
         "takes_files": any(field.control == "long" for field in page_forms.fields_of(asked)),
@@ -161,10 +163,6 @@ def form_context(attempt: TaskAttempt, posted: dict[str, Any], refusal: Refusal 
         "scenario": drawn_scenario(attempt),
         "run_page": run_page_pattern(),
     }
-
-
-def rubric_of(attempt: TaskAttempt) -> tuple[AnyCriterion, ...]:
-    return attempt.task.parsed_rubric().criteria
 
 
 def artefact_context(

@@ -1,5 +1,6 @@
 from django.contrib import admin
 
+from quiz.admin.base import CarefulLists
 from quiz.models import Activity, Course, Enrollment, Offering, Section
 
 
@@ -18,7 +19,7 @@ class ActivityInline(admin.TabularInline):
 
 
 @admin.register(Course)
-class CourseAdmin(admin.ModelAdmin):
+class CourseAdmin(CarefulLists):
     list_display = ["title", "slug", "level", "minutes"]
     list_filter = ["level"]
     search_fields = ["title", "slug"]
@@ -26,7 +27,7 @@ class CourseAdmin(admin.ModelAdmin):
 
 
 @admin.register(Section)
-class SectionAdmin(admin.ModelAdmin):
+class SectionAdmin(CarefulLists):
     list_display = ["title", "course", "position", "slug"]
     list_filter = ["course"]
     search_fields = ["title", "slug", "body"]
@@ -34,7 +35,7 @@ class SectionAdmin(admin.ModelAdmin):
 
 
 @admin.register(Activity)
-class ActivityAdmin(admin.ModelAdmin):
+class ActivityAdmin(CarefulLists):
     list_display = ["title", "slug", "kind", "course", "position", "points"]
     list_filter = ["kind", "course"]
     search_fields = ["title", "slug"]
@@ -42,7 +43,7 @@ class ActivityAdmin(admin.ModelAdmin):
 
 
 @admin.register(Offering)
-class OfferingAdmin(admin.ModelAdmin):
+class OfferingAdmin(CarefulLists):
     list_display = ["title", "slug", "course", "self_enrolment", "opens_at", "closes_at"]
     list_filter = ["course", "self_enrolment"]
     search_fields = ["title", "slug"]
@@ -50,7 +51,7 @@ class OfferingAdmin(admin.ModelAdmin):
 
 
 @admin.register(Enrollment)
-class EnrollmentAdmin(admin.ModelAdmin):
+class EnrollmentAdmin(CarefulLists):
     list_display = ["learner", "offering", "role", "created_at"]
     list_filter = ["offering", "role"]
     list_select_related = ["learner", "offering"]

@@ -7,6 +7,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from quiz import services
+from quiz.admin.base import CarefulLists
 from quiz.admin.readonly import ReadOnly
 from quiz.marking import exact_score
 from quiz.models import Enrollment, Grade, GradeChange, Learner
@@ -58,7 +59,7 @@ class GradeChangeInline(ReadOnly, admin.TabularInline):
 
 
 @admin.register(Grade)
-class GradeAdmin(admin.ModelAdmin):
+class GradeAdmin(CarefulLists):
     form = GradeForm
     fields = ["offering", "learner", "activity", "score", "reason"]
     list_display = ["learner", "activity", "offering", "score", "revision", "manual", "updated_at"]
@@ -89,7 +90,7 @@ class GradeAdmin(admin.ModelAdmin):
 
 
 @admin.register(GradeChange)
-class GradeChangeAdmin(ReadOnly, admin.ModelAdmin):
+class GradeChangeAdmin(ReadOnly, CarefulLists):
     list_display = ["grade", "revision", "old_score", "new_score", "source", "changed_by", "created_at"]
     list_filter = ["grade__offering", "grade__activity"]
     list_select_related = ["grade__learner", "grade__activity", "changed_by"]

@@ -13,6 +13,7 @@ from django.utils.html import format_html
 from django.views.decorators.http import require_POST
 
 from quiz import services
+from quiz.admin.base import CarefulLists
 from quiz.admin.question_forms import OptionForm, OptionFormSet, QuestionVersionForm
 from quiz.api.disclosure import preview_document
 from quiz.errors import Refusal
@@ -21,7 +22,7 @@ from quiz.services.questions import lock_question, next_number
 
 
 @admin.register(Question)
-class QuestionAdmin(admin.ModelAdmin):
+class QuestionAdmin(CarefulLists):
     list_display = ["slug", "activity", "version_count", "serving"]
     list_select_related = ["activity"]
     search_fields = ["slug"]
@@ -62,7 +63,7 @@ class OptionInline(admin.StackedInline):
 
 
 @admin.register(QuestionVersion)
-class QuestionVersionAdmin(admin.ModelAdmin):
+class QuestionVersionAdmin(CarefulLists):
     """A draft is edited; what is published is only looked at, and copied into the next draft."""
 
     form = QuestionVersionForm

@@ -1,5 +1,6 @@
 from django.contrib import admin
 
+from quiz.admin.base import CarefulLists
 from quiz.admin.readonly import ReadOnly
 from quiz.models import Attempt, Quiz, QuizQuestion, Response
 
@@ -11,7 +12,7 @@ class PlaceInline(admin.TabularInline):
 
 
 @admin.register(Quiz)
-class QuizAdmin(admin.ModelAdmin):
+class QuizAdmin(CarefulLists):
     list_display = ["activity", "course", "attempts_allowed", "question_count"]
     list_filter = ["activity__course"]
     list_select_related = ["activity__course"]
@@ -35,7 +36,7 @@ class ResponseInline(ReadOnly, admin.TabularInline):
 
 
 @admin.register(Attempt)
-class AttemptAdmin(ReadOnly, admin.ModelAdmin):
+class AttemptAdmin(ReadOnly, CarefulLists):
     """To look at. A score changes through the grade, by hand and with a reason."""
 
     list_display = ["quiz", "learner", "offering", "number", "state", "score", "started_at", "submitted_at"]

@@ -191,6 +191,7 @@ def test_loading_leaves_attempts_and_grades_as_they_are(folder):
         ("course.toml", '"second-turn"', '"third-turn"', "course.toml: quizzes.0.questions.2: "),
         ("course.toml", 'slug = "check"', 'slug = "moe-balance-hbm"', "course.toml: activities: "),
         ("course.toml", "slug =", "slug", "course.toml: file: "),
+        ("course.toml", 'title = "', 'title = "\\u0000', "course.toml: title: has characters"),
         ("sections/02-experts.md", "title =", "heading =", "sections/02-experts.md: title: "),
         ("sections/02-experts.md", "+++", "---", "sections/02-experts.md: file: "),
         (
@@ -199,6 +200,8 @@ def test_loading_leaves_attempts_and_grades_as_they_are(folder):
             "correct = false",
             "questions/second-turn.toml: options: ",
         ),
+        ("sections/02-experts.md", "e", "\0", "sections/02-experts.md: "),
+        ("sections/02-experts.md", "\n\n", "\n\n\0", "sections/02-experts.md: body: has characters"),
         ("questions/second-turn.toml", "stem =", "stam =", "questions/second-turn.toml: stem: "),
         (
             "questions/second-turn.toml",

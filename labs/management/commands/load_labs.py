@@ -3,7 +3,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from labs.loading import InvalidContent, load_labs
+from labs.loading import load_labs
+from quiz.content import InvalidContent
 
 
 class Command(BaseCommand):
