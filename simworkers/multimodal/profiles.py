@@ -4,10 +4,11 @@ Every shape is public; tests add the matrices of a shape up to the published num
 """
 
 from dataclasses import dataclass
+from functools import cache
 
-from simworkers.hardware import GB, GPUS, GpuProfile
+from simworkers.hardware import BYTES_PER_WEIGHT, GB, GPUS, GpuProfile
 
-WEIGHT_BYTES = 2  # bf16
+ENCODER_WEIGHT_BYTES = BYTES_PER_WEIGHT["bf16"]
 ACTIVATION_BYTES = 2  # bf16: embeddings and KV
 
 # What public multimodal benchmarks ran on. A100: data sheet, 80 GB SXM, which has no FP8. H20: the memory, bandwidth
@@ -40,7 +41,7 @@ class EncoderProfile:
 
     @property
     def weights_bytes(self) -> int:
-        return self.weights * WEIGHT_BYTES
+        return self.weights * ENCODER_WEIGHT_BYTES
 
     @property
     def patches_per_token(self) -> int:
@@ -54,7 +55,11 @@ class EncoderProfile:
 
 @dataclass(frozen=True)
 class DecoderProfile:
-    """A dense decoder-only language model with grouped-query attention and a gated feed-forward part."""
+    """A decoder-only language model with grouped-query attention and gated feed-forward parts.
+
+    ffn_hidden: of the one feed-forward part of a layer or, where there are experts, of each. Experts are taken to be in
+    every layer and to be hit evenly.
+    """
 
     name: str
     weights: int
@@ -66,10 +71,13 @@ class DecoderProfile:
     ffn_hidden: int
     vocabulary: int
     tied_embeddings: bool = False
+    experts: int = 1
+    experts_per_token: int = 1
+    precision: str = "bf16"  # of weights and of their products; attention is bf16
 
     @property
     def weights_bytes(self) -> int:
-        return self.weights * WEIGHT_BYTES
+        return self.weights * BYTES_PER_WEIGHT[self.precision]
 
     @property
     def kv_bytes_per_token(self) -> int:
@@ -85,14 +93,41 @@ class DecoderProfile:
         return self.query_heads * self.head_dim
 
     @property
-    def layer_weights(self) -> int:
+    def attention_weights(self) -> int:
         """Of all layers."""
-        attention = 2 * self.hidden * (self.query_heads + self.kv_heads) * self.head_dim
-        return self.layers * (attention + 3 * self.hidden * self.ffn_hidden)
+        return self.layers * 2 * self.hidden * (self.query_heads + self.kv_heads) * self.head_dim
+
+    @property
+    def ffn_weights(self) -> int:
+        """Of one expert (or the one feed-forward part) in all layers."""
+        return self.layers * 3 * self.hidden * self.ffn_hidden
 
     @property
     def vocabulary_weights(self) -> int:
         return self.vocabulary * self.hidden * (1 if self.tied_embeddings else 2)
+
+    @property
+    def active_weights(self) -> int:
+        """Weights that one token is multiplied with."""
+        return self.weights - (self.experts - self.experts_per_token) * self.ffn_weights
+
+    def read_bytes(self, tokens: int) -> float:
+        """Weights that a pass over so many tokens reads: all but the experts that no token reached, on average."""
+        unread = (
+            _unreached_share(self.experts, self.experts_per_token, tokens) * self.experts * self.ffn_weights
+        )
+        return (self.weights - unread) * BYTES_PER_WEIGHT[self.precision]
+
+
+@cache
+def _unreached_share(experts: int, experts_per_token: int, tokens: int) -> float:
+    """(1 − k/E)^n by repeated products, which round alike everywhere; powers need not."""
+    share, missed = 1.0, 1.0 - experts_per_token / experts
+    for _ in range(tokens):
+        share *= missed
+        if share < 1e-9:
+            return 0.0
+    return share
 
 
 @dataclass(frozen=True)
@@ -150,13 +185,21 @@ QWEN2_7B = DecoderProfile("Qwen2-7B", 7_616_000_000, 28, 3584, 28, 4, 128, 18944
 QWEN2_72B = DecoderProfile("Qwen2-72B", 72_700_000_000, 80, 8192, 64, 8, 128, 29568, 152064)
 # arXiv 2403.17297: 48 layers, 48 query and 8 KV heads of 128; 19.9B weights.
 INTERN_LM2_20B = DecoderProfile("InternLM2-20B", 19_861_000_000, 48, 6144, 48, 8, 128, 16384, 92553)
-# arXiv 2505.09388: 36 layers, 32 query and 8 KV heads of 128, tied embeddings; 4.0B weights.
+# The same report: SigLIP2-SO400M beside the largest decoder, 27 layers of width 1152.
+QWEN3_VIT_LARGEST = EncoderProfile("Qwen3-VL ViT, SO400M", 576_000_000, 27, 1152, 4304, 2, 16, 2, 27, 0)
+
+# arXiv 2505.09388: 36 layers, 32 query and 8 KV heads of 128, tied embeddings; 4.0B weights. 235B-A22B: 94 layers, 64
+# and 4 heads, 8 of 128 experts of width 1536 a token; here in FP8, as it is served.
 QWEN3_4B = DecoderProfile("Qwen3-4B", 4_022_000_000, 36, 2560, 32, 8, 128, 9728, 151936, True)
+QWEN3_235B = DecoderProfile(
+    "Qwen3-235B-A22B", 235_090_000_000, 94, 4096, 64, 4, 128, 1536, 151936, False, 128, 8, "fp8"
+)
 
 VISION_LANGUAGE_MODELS = {
     "qwen2-vl-7b": VisionLanguageProfile("Qwen2-VL-7B", QWEN2_VIT, QWEN2_7B),
     "qwen2.5-vl-7b": VisionLanguageProfile("Qwen2.5-VL-7B", QWEN2_5_VIT, QWEN2_7B),
     "qwen2.5-vl-72b": VisionLanguageProfile("Qwen2.5-VL-72B", QWEN2_5_VIT, QWEN2_72B),
     "qwen3-vl-4b": VisionLanguageProfile("Qwen3-VL-4B", QWEN3_VIT, QWEN3_4B),
+    "qwen3-vl-235b-a22b": VisionLanguageProfile("Qwen3-VL-235B-A22B FP8", QWEN3_VIT_LARGEST, QWEN3_235B),
     "internvl2-26b": VisionLanguageProfile("InternVL2-26B", INTERN_VIT, INTERN_LM2_20B),
 }

@@ -55,21 +55,19 @@ class Placement:
 
     gpu: GpuProfile
     tensor_parallel: int = 1
-    precision: str = "bf16"
 
     def __post_init__(self) -> None:
         if self.tensor_parallel < 1:
             raise ValueError(f"tensor_parallel must be at least 1, not {self.tensor_parallel}")
-        if self.precision not in self.gpu.flops_per_s:
-            raise ValueError(f"precision: the {self.gpu.name} has no {self.precision} arithmetic")
 
     @property
     def hbm_bytes_per_s(self) -> float:
         return self.gpu.hbm_bytes_per_s * self.tensor_parallel
 
-    @property
-    def flops_per_s(self) -> float:
-        return self.gpu.flops_per_s[self.precision] * self.tensor_parallel
+    def flops_per_s(self, precision: str) -> float:
+        if precision not in self.gpu.flops_per_s:
+            raise ValueError(f"gpu: the {self.gpu.name} has no {precision} arithmetic")
+        return self.gpu.flops_per_s[precision] * self.tensor_parallel
 
 
 def upload(size_bytes: int, client_bytes_per_s: float) -> StageTime:
@@ -133,13 +131,14 @@ def decoder_pass(
     """
     if not tokens:
         return StageTime()
-    moved_bytes = decoder.weights_bytes + read_tokens * decoder.kv_bytes_per_token
-    flops = 2 * decoder.weights * tokens + 4 * pairs * decoder.layers * decoder.query_width
+    moved_bytes = decoder.read_bytes(tokens) + read_tokens * decoder.kv_bytes_per_token
+    weight_s = 2 * decoder.active_weights * tokens / placement.flops_per_s(decoder.precision)
+    attention_s = 4 * pairs * decoder.layers * decoder.query_width / placement.flops_per_s("bf16")
     ranks = placement.tensor_parallel
     reduced_bytes = 2 * decoder.layers * 2 * tokens * decoder.hidden * ACTIVATION_BYTES * (ranks - 1) // ranks
     return StageTime(
         hbm_s=moved_bytes / placement.hbm_bytes_per_s,
-        flops_s=flops / placement.flops_per_s,
+        flops_s=weight_s + attention_s,
         links_s=reduced_bytes / placement.gpu.nvlink_bytes_per_s,
     )
 

@@ -8,7 +8,8 @@ MODELS = VISION_LANGUAGE_MODELS
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_the_matrices_of_a_decoder_add_up_to_its_published_weights(name):
     decoder = MODELS[name].decoder
-    assert decoder.layer_weights + decoder.vocabulary_weights == pytest.approx(decoder.weights, rel=0.002)
+    layers = decoder.attention_weights + decoder.experts * decoder.ffn_weights
+    assert layers + decoder.vocabulary_weights == pytest.approx(decoder.weights, rel=0.002)
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
@@ -16,7 +17,7 @@ def test_the_layers_of_an_encoder_are_most_of_its_weights_and_the_projector_the_
     encoder, width = MODELS[name].encoder, MODELS[name].decoder.hidden
     merged = encoder.hidden * encoder.patches_per_token
     patches = 2 * 3 * encoder.patch_px**2 * encoder.hidden  # two frames a patch, as Qwen's have
-    projectors = 4 if name == "qwen3-vl-4b" else 1
+    projectors = 4 if name.startswith("qwen3") else 1
     projector_hidden = width if name == "internvl2-26b" else merged
     projector = projectors * (merged * projector_hidden + projector_hidden * width)
     # 2% are biases, positions, norms; the 72B model's wider projector; and the padding of 3420 to 3456.
@@ -25,6 +26,22 @@ def test_the_layers_of_an_encoder_are_most_of_its_weights_and_the_projector_the_
 
 def test_qwen2_vl_7b_keeps_56_kib_of_kv_a_token():
     assert MODELS["qwen2-vl-7b"].decoder.kv_bytes_per_token == 28 * 2 * 4 * 128 * 2 == 56 * 1024
+
+
+def test_a_dense_decoder_multiplies_and_reads_all_its_weights():
+    decoder = MODELS["qwen2-vl-7b"].decoder
+    assert decoder.active_weights == decoder.weights
+    assert decoder.read_bytes(1) == decoder.weights_bytes == 2 * decoder.weights
+
+
+def test_the_235b_decoder_multiplies_a_token_with_22b_weights():
+    assert MODELS["qwen3-vl-235b-a22b"].decoder.active_weights == pytest.approx(22.1e9, rel=0.01)
+
+
+def test_one_token_reads_the_experts_it_reaches_and_a_large_batch_reads_all():
+    decoder = MODELS["qwen3-vl-235b-a22b"].decoder
+    assert decoder.read_bytes(1) == pytest.approx(decoder.active_weights)
+    assert decoder.read_bytes(1) < decoder.read_bytes(16) < decoder.read_bytes(1000) == decoder.weights_bytes
 
 
 def test_native_resolution_makes_one_sequence_and_four_patches_make_a_token():

@@ -17,6 +17,7 @@ from simworkers.multimodal.stage_cost import (
 )
 
 QWEN, INTERN = VISION_LANGUAGE_MODELS["qwen2-vl-7b"], VISION_LANGUAGE_MODELS["internvl2-26b"]
+MOE = VISION_LANGUAGE_MODELS["qwen3-vl-235b-a22b"]
 WINDOWED = VISION_LANGUAGE_MODELS["qwen2.5-vl-7b"].encoder
 H100, H20 = STAGE_GPUS["h100"], STAGE_GPUS["h20"]
 ONE = Placement(H100)
@@ -129,6 +130,13 @@ def test_tensor_parallelism_divides_reading_and_computing_and_pays_with_links():
     assert one.links_s == 0 < four.links_s
 
 
+def test_fp8_weights_multiply_at_the_fp8_peak_and_attention_stays_in_bf16():
+    decoder, new = MOE.decoder, 4096
+    attention_flops = 4 * causal_pairs(new, 0) * 94 * 64 * 128
+    expected = 2 * decoder.active_weights * new / 1979e12 + attention_flops / 989e12
+    assert prefill(decoder, ONE, new).flops_s == pytest.approx(expected)
+
+
 def test_a_pass_without_tokens_reads_nothing():
     assert decode_step(QWEN.decoder, ONE, []).seconds == 0
     assert encode(QWEN.encoder, H100, ()).seconds == 0
@@ -145,7 +153,7 @@ def test_a_pass_without_tokens_reads_nothing():
         (lambda: prefill(QWEN.decoder, ONE, -1), "new_tokens"),
         (lambda: decode_step(QWEN.decoder, ONE, [0]), "contexts"),
         (lambda: Placement(H100, 0), "tensor_parallel"),
-        (lambda: Placement(STAGE_GPUS["a100"], 1, "fp8"), "precision"),
+        (lambda: prefill(MOE.decoder, Placement(STAGE_GPUS["a100"]), 1), "gpu"),
     ],
 )
 def test_bad_input_is_refused_by_the_name_of_its_field(call, field):
