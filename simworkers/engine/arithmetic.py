@@ -10,6 +10,7 @@ T rows of the batch, C keys of a sequence, H query heads, K key-value heads, R =
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -32,6 +33,34 @@ class Segment:
         return self.first + self.rows
 
 
+@dataclass(frozen=True)
+class Padded:
+    """Sequences of one row each, side by side: B of them, C keys in the longest."""
+
+    rows: torch.Tensor  # [B]
+    slots: torch.Tensor  # [B, C]; what lies behind a sequence's end is hidden
+    hidden: torch.Tensor  # [B, 1, 1, C]
+
+
+class Layout:
+    """How the rows of a batch belong to sequences; what all layers share is made once."""
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self.segments = segments
+        self.chunks = [segment for segment in segments if segment.rows > 1]
+
+    @cached_property
+    def decoding(self) -> Padded | None:
+        """The sequences of one row, if there are any."""
+        single = [segment for segment in self.segments if segment.rows == 1]
+        if not single:
+            return None
+        contexts = torch.tensor([segment.context for segment in single])
+        slots = torch.nn.utils.rnn.pad_sequence([segment.slots for segment in single], batch_first=True)
+        hidden = torch.arange(slots.shape[1]) >= contexts[:, None]
+        return Padded(torch.tensor([segment.row for segment in single]), slots, hidden[:, None, None])
+
+
 ReadKv = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]  # slots → keys, values [C, K, D]
 Rowwise = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # ([t, …], positions [t]) → [t, …]
 
@@ -42,7 +71,7 @@ class Arithmetic(Protocol):
     def map(self, function: Rowwise, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """function over the rows of x: [T, …] → [T, …]"""
 
-    def attend(self, queries: torch.Tensor, segments: Sequence[Segment], read: ReadKv) -> torch.Tensor:
+    def attend(self, queries: torch.Tensor, layout: Layout, read: ReadKv) -> torch.Tensor:
         """queries: [T, H, D] → [T, H, D]"""
 
 
@@ -52,16 +81,14 @@ class Batched:
     def map(self, function: Rowwise, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         return function(x, positions)
 
-    def attend(self, queries: torch.Tensor, segments: Sequence[Segment], read: ReadKv) -> torch.Tensor:
+    def attend(self, queries: torch.Tensor, layout: Layout, read: ReadKv) -> torch.Tensor:
         mixed = torch.empty_like(queries)
-        decoding = [segment for segment in segments if segment.rows == 1]
-        if decoding:
-            rows = torch.tensor([segment.row for segment in decoding])
-            mixed[rows] = attend_last(queries[rows], decoding, read)
-        for segment in segments:
-            if segment.rows > 1:
-                rows_of = slice(segment.row, segment.row + segment.rows)
-                mixed[rows_of] = attend_causally(queries[rows_of], *read(segment.slots), segment.first)
+        if layout.decoding is not None:
+            rows = layout.decoding.rows
+            mixed[rows] = attend_last(queries[rows], layout.decoding, read)
+        for chunk in layout.chunks:
+            rows_of = slice(chunk.row, chunk.row + chunk.rows)
+            mixed[rows_of] = attend_causally(queries[rows_of], *read(chunk.slots), chunk.first)
         return mixed
 
 
@@ -73,9 +100,9 @@ class PerRow:
             return function(x, positions)
         return torch.cat([function(x[t : t + 1], positions[t : t + 1]) for t in range(len(x))])
 
-    def attend(self, queries: torch.Tensor, segments: Sequence[Segment], read: ReadKv) -> torch.Tensor:
+    def attend(self, queries: torch.Tensor, layout: Layout, read: ReadKv) -> torch.Tensor:
         mixed = torch.empty_like(queries)
-        for segment in segments:
+        for segment in layout.segments:
             keys, values = read(segment.slots)
             for t in range(segment.rows):
                 seen = segment.first + t + 1
@@ -99,20 +126,16 @@ def attend_causally(
     return mixed.view(kv_heads, -1, count, dim).permute(2, 0, 1, 3).reshape(count, heads, dim)
 
 
-def attend_last(queries: torch.Tensor, segments: Sequence[Segment], read: ReadKv) -> torch.Tensor:
-    """One query of each sequence over all its keys. queries: [B, H, D] → [B, H, D]; shorter contexts are padded."""
+def attend_last(queries: torch.Tensor, padded: Padded, read: ReadKv) -> torch.Tensor:
+    """One query of each sequence over all its keys. queries: [B, H, D] → [B, H, D]"""
     batch, heads, dim = queries.shape
-    contexts = torch.tensor([segment.context for segment in segments])
-    longest = int(contexts.max())
-    slots = torch.zeros(batch, longest, dtype=torch.int64)
-    for row, segment in enumerate(segments):
-        slots[row, : segment.context] = segment.slots
-    keys, values = (kv.view(batch, longest, -1, dim) for kv in read(slots.view(-1)))  # [B, C, K, D]
+    keys, values = (
+        kv.view(*padded.slots.shape, -1, dim) for kv in read(padded.slots.view(-1))
+    )  # [B, C, K, D]
     grouped = queries.view(batch, keys.shape[2], -1, dim)  # [B, K, R, D]
     scores = grouped @ keys.permute(0, 2, 3, 1) / math.sqrt(dim)  # [B, K, R, C]
-    hidden = torch.arange(longest) >= contexts[:, None]  # [B, C]
-    scores = scores.masked_fill(hidden[:, None, None, :], -math.inf)
-    return (torch.softmax(scores, dim=-1) @ values.permute(0, 2, 1, 3)).reshape(batch, heads, dim)
+    weights = torch.softmax(scores.masked_fill(padded.hidden, -math.inf), dim=-1)
+    return (weights @ values.permute(0, 2, 1, 3)).reshape(batch, heads, dim)
 
 
 def attend_in_key_blocks(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:

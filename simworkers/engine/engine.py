@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from simworkers.engine.admission import refuse_what_cannot_be_served
-from simworkers.engine.arithmetic import BY_NAME, Segment
+from simworkers.engine.arithmetic import BY_NAME, Layout, Segment
 from simworkers.engine.block_hash import extend_hashes
 from simworkers.engine.config import EngineConfig
 from simworkers.engine.encoder import Encoder
@@ -118,7 +118,8 @@ class Engine:
         batch = self._flatten(plan)
         with torch.inference_mode():
             logits = self.model.forward(batch, self.cache, self.arithmetic)
-        outputs = self._settle(plan, logits)
+            logprobs = self._logprobs(logits)
+        outputs = self._settle(plan, logits, logprobs)
         return Step(tuple(plan.spans), tuple(plan.preempted), encoded, outputs)
 
     def run(self) -> list[Step]:
@@ -195,7 +196,7 @@ class Engine:
             tokens=torch.tensor(tokens),
             positions=torch.cat(positions),
             slots=torch.cat(slots),
-            segments=segments,
+            layout=Layout(segments),
             sampled=torch.tensor(sampled, dtype=torch.int64),
             spliced_rows=torch.cat(spliced_rows) if spliced_rows else torch.empty(0, dtype=torch.int64),
             spliced=torch.cat(spliced)
@@ -203,27 +204,30 @@ class Engine:
             else torch.empty(0, self.model.shape.hidden, dtype=self.model.dtype),
         )
 
-    def _settle(self, plan: StepPlan, logits: torch.Tensor) -> tuple[Output, ...]:
+    def _logprobs(self, logits: torch.Tensor) -> torch.Tensor:
+        """[N, V] float64, row by row where the engine computes so."""
+        rows = torch.arange(len(logits))
+        return self.arithmetic.map(lambda x, _: torch.log_softmax(x.to(torch.float64), dim=-1), logits, rows)
+
+    def _settle(self, plan: StepPlan, logits: torch.Tensor, logprobs: torch.Tensor) -> tuple[Output, ...]:
         """Book what was computed, and append a token to every sequence that is known to its end."""
-        outputs = []
-        rows = iter(logits)
         for span in plan.spans:
             request = span.request
             request.num_computed = span.start + span.count
             self.statistics.computed_tokens += span.count
             self._register_full_blocks(request)
             self.scheduler.release_passed_images(request)
-            if request.num_left == 0:
-                outputs.append(self._sample(request, next(rows)))
-        return tuple(outputs)
+        known = [span.request for span in plan.spans if span.request.num_left == 0]
+        chosen = choose(logits, logprobs, [(request.sampling, len(request.logprobs)) for request in known])
+        return tuple(self._append(request, *choice) for request, choice in zip(known, chosen, strict=True))
 
-    def _sample(self, request: Request, logits: torch.Tensor) -> Output:
-        sampling, index = request.sampling, len(request.logprobs)
-        token, logprob = choose(logits, sampling, index)
+    def _append(self, request: Request, token: int, logprob: float) -> Output:
         request.tokens.append(token)
         request.logprobs.append(logprob)
         self._extend_hashes(request)
-        is_last = index + 1 == sampling.max_tokens or token in sampling.stop_tokens
+        is_last = (
+            len(request.logprobs) == request.sampling.max_tokens or token in request.sampling.stop_tokens
+        )
         if is_last:
             del self.requests[request.id]
             self.scheduler.finish(request, State.FINISHED)

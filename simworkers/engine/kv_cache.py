@@ -6,6 +6,7 @@ B blocks of S tokens. Every operation takes constant time a block.
 from collections import OrderedDict
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 
@@ -145,9 +146,9 @@ class KvTensors:
 
     def slots(self, blocks: Sequence[int], start: int, stop: int) -> torch.Tensor:
         """[stop − start] rows of the tensors that hold tokens start … stop − 1 of a block table."""
-        places = torch.arange(start, stop)
-        table = torch.tensor(blocks, dtype=torch.int64)
-        return table[places // self.block_size] * self.block_size + places % self.block_size
+        places = np.arange(start, stop)
+        table = np.array(blocks, dtype=np.int64)
+        return torch.from_numpy(table[places // self.block_size] * self.block_size + places % self.block_size)
 
     def write(self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
         """slots: [T]; keys, values: [T, K, D]."""

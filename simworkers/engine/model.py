@@ -4,13 +4,12 @@ T rows of the batch, M hidden numbers, H query heads, K key-value heads, D numbe
 tokens of the vocabulary.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch.nn import functional
 
-from simworkers.engine.arithmetic import Arithmetic, Segment
+from simworkers.engine.arithmetic import Arithmetic, Layout
 from simworkers.engine.kv_cache import KvTensors
 from simworkers.engine.weights import WeightSource
 
@@ -93,7 +92,7 @@ class FlatBatch:
     tokens: torch.Tensor  # [T]
     positions: torch.Tensor  # [T] index in its sequence
     slots: torch.Tensor  # [T] where its keys and values go
-    segments: Sequence[Segment]
+    layout: Layout
     sampled: torch.Tensor  # [N] rows whose next token is wanted
     spliced_rows: torch.Tensor  # [E] rows that an image's embeddings replace
     spliced: torch.Tensor  # [E, M]
@@ -146,9 +145,7 @@ class Model:
         qkv = arithmetic.map(project, x, batch.positions)
         queries, keys, values = torch.split(qkv, [shape.heads, shape.kv_heads, shape.kv_heads], dim=1)
         cache.write(layer, batch.slots, keys, values)
-        mixed = arithmetic.attend(
-            queries.contiguous(), batch.segments, lambda slots: cache.read(layer, slots)
-        )
+        mixed = arithmetic.attend(queries.contiguous(), batch.layout, lambda slots: cache.read(layer, slots))
         return arithmetic.map(finish, torch.cat([x, mixed.flatten(1)], dim=1), batch.positions)
 
     def _logits(self, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:

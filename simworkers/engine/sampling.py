@@ -1,4 +1,6 @@
-"""From logits to the next token. Draws are integers by counter, so that a sequence does not depend on its company."""
+"""From logits to the next tokens. Draws are integers by counter, so that a sequence does not depend on its company."""
+
+from collections.abc import Sequence
 
 import torch
 
@@ -6,16 +8,24 @@ from simworkers.engine.request import Sampling
 from simworkers.rng import Stream
 
 
-def choose(logits: torch.Tensor, sampling: Sampling, index: int) -> tuple[int, float]:
-    """Token for output `index` and its log-probability under the model itself (temperature 1). logits: [V]
+def choose(
+    logits: torch.Tensor, logprobs: torch.Tensor, wanted: Sequence[tuple[Sampling, int]]
+) -> list[tuple[int, float]]:
+    """A token for each row, and its log-probability under the model itself (temperature 1).
 
-    The lowest token wins a tie. Sampling inverts the cumulated distribution at a 53-bit number drawn by (seed, index).
+    logits, logprobs: [N, V]; wanted: how to choose, and the index of the output, for each row.
+    The lowest token wins a tie.
     """
-    logprobs = torch.log_softmax(logits.to(torch.float64), dim=-1)
-    if sampling.temperature == 0:
-        token = int(logits.argmax())
-    else:
-        scaled = torch.softmax(logprobs / sampling.temperature, dim=-1).cumsum(dim=-1)
-        at = (int(Stream(sampling.seed, "sample", index).words(1)[0]) >> 11) * 2.0**-53
-        token = int(torch.searchsorted(scaled, at * float(scaled[-1]), right=True))
-    return token, float(logprobs[token])
+    tokens: list[int] = logits.argmax(dim=-1).tolist()
+    for row, (sampling, index) in enumerate(wanted):
+        if sampling.temperature:
+            tokens[row] = draw(logprobs[row], sampling, index)
+    chosen = logprobs.gather(1, torch.tensor(tokens, dtype=torch.int64)[:, None])[:, 0]
+    return list(zip(tokens, chosen.tolist(), strict=True))
+
+
+def draw(logprobs: torch.Tensor, sampling: Sampling, index: int) -> int:
+    """Invert the cumulated distribution at a 53-bit number that (seed, index) alone decide. logprobs: [V]"""
+    cumulated = torch.softmax(logprobs / sampling.temperature, dim=-1).cumsum(dim=-1)
+    at = (int(Stream(sampling.seed, "sample", index).words(1)[0]) >> 11) * 2.0**-53
+    return int(torch.searchsorted(cumulated, at * float(cumulated[-1]), right=True))
