@@ -84,7 +84,7 @@ class Client:
         last = self._sent[-1]
         match self.behaviour:
             case "lossless_resave":
-                return encode_png(self.pixels, level=1 + (turn - 1) % 9, comment=f"turn {turn}")
+                return encode_png(self.pixels, level=1 + (turn - 1) % 3, comment=f"turn {turn}")
             case "jpeg":
                 return self._jpeg(decode_image(last))
             case "png_then_jpeg":
@@ -98,7 +98,7 @@ class Client:
         return encode_jpeg(pixels, self.args.quality, self.args.chroma)
 
 
-def encode_png(pixels: Pixels, level: int = 6, comment: str = "") -> bytes:
+def encode_png(pixels: Pixels, level: int = 2, comment: str = "") -> bytes:
     text = PngImagePlugin.PngInfo()
     if comment:
         text.add_text("Comment", comment)

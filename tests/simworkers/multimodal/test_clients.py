@@ -1,4 +1,5 @@
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ from simworkers.engine.images import RefusedImage, decode_image
 from simworkers.multimodal.clients import (
     BEHAVIOURS,
     QUALITIES,
+    ROUNDS,
     Client,
     ClientArgs,
     change_table,
@@ -17,6 +19,7 @@ from simworkers.multimodal.clients import (
 )
 from simworkers.multimodal.pictures import PICTURE_KINDS, draw_picture
 
+ROOT = Path(__file__).resolve().parents[3]
 FILES = {kind: encode_png(draw_picture(kind, 1, 640, 400)) for kind in PICTURE_KINDS}
 FILE = FILES["dashboard"]
 TURNS = 5
@@ -99,6 +102,17 @@ def test_some_pictures_are_stable_from_the_first_jpeg_on_and_others_lose_per_cen
     losing = shares_by_turn(Client("jpeg", FILES["photo"], ClientArgs(95)), 2)
     assert stable[1:] == [0, 0]
     assert 0.03 < losing[1] < 0.12
+
+
+@pytest.mark.parametrize(
+    ("kind", "chroma", "quality"),
+    [("dashboard", "4:2:0", 95), ("terminal", "4:4:4", 75), ("photo", "4:2:0", 85)],
+)
+def test_the_documented_table_is_what_is_computed(kind, chroma, quality):
+    client = Client("jpeg", encode_png(draw_picture(kind, 1)), ClientArgs(quality, chroma))
+    shares = [f"{100 * share:.2f}" for share in shares_by_turn(client, ROUNDS)]
+    row = " | ".join([kind, chroma, str(quality), "0.00", *shares])
+    assert f"| {row} |" in (ROOT / "docs/labs/multimodal-pictures.md").read_text("utf-8")
 
 
 def test_the_share_counts_values_and_not_pixels():
