@@ -2,7 +2,10 @@
 
 import os
 
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+
 from django.core.asgi import get_asgi_application
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-application = get_asgi_application()
+from config.body_limit import BodyLimit
+
+application = BodyLimit(get_asgi_application())

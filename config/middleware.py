@@ -1,34 +1,12 @@
-"""What every request of the API passes: its body's limit on the way in, its headers on the way out."""
+"""What every request passes: charset and query on the way in, and for the API headers on the way out."""
 
 import codecs
 from collections.abc import Callable
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.utils.cache import patch_vary_headers
 
 from config.problems import problem_response
-
-
-class BodyLimitMiddleware:
-    """Refuses an API body that announces more than the limit, before a byte of it is parsed.
-
-    A body that comes in chunks announces no length, and the REST framework would take it for an empty one: a run with
-    other parameters than those that were sent. It is refused too.
-    """
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        length = request.META.get("CONTENT_LENGTH") or ""
-        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        if request.path.startswith("/api/") and not length and "Transfer-Encoding" in request.headers:
-            return problem_response(411, "length-required", "Send the body whole, with its Content-Length.")
-        if request.path.startswith("/api/") and length.isdigit() and int(length) > limit:
-            detail = f"The body has {length} bytes; at most {limit} are read."
-            return problem_response(413, "body-too-large", detail)
-        return self.get_response(request)
 
 
 class QueryMiddleware:

@@ -57,7 +57,7 @@ MIDDLEWARE = [
     "config.static.StaticFilesMiddleware",
     "csp.middleware.CSPMiddleware",
     "config.middleware.ApiHeadersMiddleware",
-    "config.middleware.BodyLimitMiddleware",
+    "config.body_limit.BodyLimitMiddleware",
     "config.middleware.QueryMiddleware",
     "config.middleware.CharsetMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -177,6 +177,7 @@ STAFFLOOP_OPEN_REGISTRATION = strict_bool("STAFFLOOP_OPEN_REGISTRATION", EMBEDDE
 
 # REST ---------------------------------------------------------------------------------------------
 
+# Of a whole body, over REST and from pages; the longest text of a learner's own has a quarter of it.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2**20
 
 # Limits of requests are counted in the cache: by each process for itself, or by all in one Redis.

@@ -6,17 +6,18 @@ from typing import Any
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from labs import page_forms, services
 from labs.models import Lab, LabTask, Run
 from labs.schemas import lab_schema
 from labs.sweeps import NotComputed, ask_for_sweep
-from labs.views.forms import error_texts, run_page_pattern, summary
+from labs.views.forms import error_texts, page_of_run, run_page_pattern, summary
 from labs.views.sweeps import sweep_view
 from quiz.errors import InvalidInput, Refusal
 from quiz.models import Learner, Offering
+from quiz.views.once import redirect_once
 from quiz.views.people import learner_of
 
 RUNS_SHOWN = 20
@@ -58,11 +59,12 @@ def lab(request: HttpRequest, slug: str) -> HttpResponse:
                 raise InvalidInput([("/seed", "must be a whole number from 0")])
             if faults:
                 raise InvalidInput(faults)
-            run = services.submit_run(learner=learner, lab=row, params=values, seed=seed)
+            return redirect_once(
+                request,
+                lambda: page_of_run(services.submit_run(learner=learner, lab=row, params=values, seed=seed)),
+            )
         except Refusal as exc:
             refusal, errors, values = exc, error_texts(exc), {**values, "seed": seed}
-        else:
-            return redirect("run-page", run.public_id)
     groups = page_forms.build(schema, at="/params", values=values, errors=errors)
     groups += page_forms.build(SEED_SCHEMA, at="", values=values, errors=errors)
     context = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.urls import reverse
 
 from labs import page_forms
-from labs.models import Lab
+from labs.models import Lab, Run
 from labs.page_forms import Choice, Field, Group
 from labs.schemas import lab_schema
 from quiz.errors import Refusal
@@ -44,6 +44,10 @@ def line_of(pointer: str, text: str, fields: Iterable[Field]) -> Problem:
         if said := page_forms.error_at(field.pointer, {pointer: text}):
             return Problem(field.id, field.label, said)
     return Problem("", pointer.lstrip("/"), text)
+
+
+def page_of_run(run: Run) -> str:
+    return reverse("run-page", args=[run.public_id])
 
 
 def run_page_pattern() -> str:

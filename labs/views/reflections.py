@@ -12,9 +12,10 @@ from django.views.decorators.http import require_http_methods, require_POST
 from labs import page_forms, reflection
 from labs.models import Explanation, Run
 from labs.schemas import lab_schema
-from labs.views.forms import error_texts, parameter_choices, run_page_pattern, summary
+from labs.views.forms import error_texts, page_of_run, parameter_choices, run_page_pattern, summary
 from labs.views.runs import own_runs, run_context
 from quiz.errors import Conflict, InvalidInput, Refusal
+from quiz.views.once import redirect_once
 from quiz.views.people import learner_of
 
 
@@ -76,11 +77,15 @@ def what_if(request: HttpRequest, public_id: str) -> HttpResponse:
         try:
             if faults:
                 raise InvalidInput(faults)
-            varied = reflection.vary_run(learner=learner_of(request), run=run, changes={**values, **texts})
+            changes = {**values, **texts}
+            return redirect_once(
+                request,
+                lambda: page_of_run(
+                    reflection.vary_run(learner=learner_of(request), run=run, changes=changes)
+                ),
+            )
         except Refusal as exc:
             refusal = exc
-        else:
-            return redirect("run-page", varied.public_id)
     groups = page_forms.build(
         schema, at="/params", values=values, errors=error_texts(refusal) if refusal else {}
     )

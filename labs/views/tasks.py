@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from labs import page_forms, services
@@ -14,11 +15,12 @@ from labs.page_forms import Group
 from labs.presentation import Scenario, scenario
 from labs.rubric import AnyCriterion
 from labs.schemas import artefact_schema, lab_schema, open_parameter_schema, prediction_schema
-from labs.views.forms import error_texts, run_page_pattern, summary
+from labs.views.forms import error_texts, page_of_run, run_page_pattern, summary
 from labs.views.placements import PLACEMENT, placement_scene, start_of
 from quiz.errors import InvalidInput, Refusal
 from quiz.models import Enrollment, Learner, Offering
 from quiz.views.course import visible_offerings
+from quiz.views.once import redirect_once
 from quiz.views.people import learner_of
 
 # Kinds of criteria under which a prediction that comes true earns more.
@@ -71,7 +73,8 @@ def last_run(attempt: TaskAttempt) -> Run | None:
 
 def open_next(request: HttpRequest, learner: Learner, task: LabTask, offering: Offering) -> HttpResponse:
     seed = request.POST.get("seed", "")
-    try:
+
+    def open_one() -> str:
         attempt, _ = services.open_attempt(
             learner=learner,
             task=task,
@@ -79,10 +82,13 @@ def open_next(request: HttpRequest, learner: Learner, task: LabTask, offering: O
             practice=request.POST.get("kind") == "practice",
             seed=int(seed) if seed.isascii() and seed.isdigit() and len(seed) < 19 else None,
         )
+        return reverse("task-attempt-page", args=[attempt.public_id])
+
+    try:
+        return redirect_once(request, open_one)
     except Refusal as exc:
         messages.error(request, exc.detail)
         return redirect("task-page", offering.slug, task.slug)
-    return redirect("task-attempt-page", attempt.public_id)
 
 
 @login_required
@@ -101,11 +107,14 @@ def attempt(request: HttpRequest, public_id: str) -> HttpResponse:
         try:
             if faults:
                 raise InvalidInput(faults)
-            run = services.submit_run(learner=learner, lab=row.task.lab, task_attempt=row, **posted)
+            return redirect_once(
+                request,
+                lambda: page_of_run(
+                    services.submit_run(learner=learner, lab=row.task.lab, task_attempt=row, **posted)
+                ),
+            )
         except Refusal as exc:
             refusal = exc
-        else:
-            return redirect("run-page", run.public_id)
     runs = list(row.runs.order_by("-pk"))
     context = {
         "here": "home",

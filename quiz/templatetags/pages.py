@@ -1,10 +1,12 @@
 """Small things that pages need: `{% load pages %}`."""
 
 import re
+import secrets
 from decimal import Decimal
 
 import nh3
 from django import template
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from quiz.markdown import RENDERER, render
@@ -18,6 +20,12 @@ INLINE_TAGS = {"code", "em", "strong", "s"}
 def inline_markdown(text: str) -> SafeString:
     """Markdown for where only a line of text may stand, as in a label: no paragraphs, no links."""
     return mark_safe(nh3.clean(RENDERER.renderInline(text), tags=INLINE_TAGS, attributes={}))
+
+
+@register.simple_tag
+def once() -> SafeString:
+    """Makes the form it stands in one that is carried out once, see quiz.views.once."""
+    return format_html('<input type="hidden" name="once" value="{}">', secrets.token_urlsafe(12))
 
 
 @register.filter

@@ -353,3 +353,39 @@ def test_every_vendored_file_is_the_one_that_its_readme_names():
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         assert f"| {path.name} |" in readme
         assert digest in readme
+
+
+# Double clicks ------------------------------------------------------------------------------------
+
+
+def once_of(html: str) -> str:
+    found = re.search(r'name="once" value="([^"]+)"', html)
+    assert found is not None
+    return found[1]
+
+
+def test_a_double_click_on_the_labs_form_makes_one_run(browser, lab):
+    form = {"once": once_of(browser.get("/labs/moe-eplb/").content.decode()), "/params/num_steps": "3"}
+    places = {browser.post("/labs/moe-eplb/", form)["Location"] for _ in range(2)}
+    assert places == {page_of(Run.objects.get())}
+
+
+def test_a_double_click_on_an_attempts_form_leads_to_its_run_twice(browser, attempt):
+    form = {"once": once_of(html_of(browser, attempt))}
+    form |= {"/prediction/straggler_gpu": "1", "/prediction/max_over_mean": "1.5"}
+    places = {browser.post(page_of(attempt), form)["Location"] for _ in range(2)}
+    assert places == {page_of(Run.objects.get())}
+
+
+def test_a_double_click_on_practise_makes_one_attempt(browser, task):
+    page = "/labs/classes/open/tasks/moe-balance-hbm/"
+    form = {"once": once_of(browser.get(page).content.decode()), "kind": "practice"}
+    assert browser.post(page, form)["Location"] == browser.post(page, form)["Location"]
+    assert TaskAttempt.objects.count() == 1
+
+
+def test_a_double_click_on_a_variation_makes_one_run(browser, graded):
+    page = f"/labs/runs/{graded.public_id}/what-if/?parameter=num_steps"
+    form = {"once": once_of(browser.get(page).content.decode()), "/params/num_steps": "3"}
+    places = {browser.post(page, form)["Location"] for _ in range(2)}
+    assert places == {page_of(Run.objects.exclude(pk=graded.pk).get())}

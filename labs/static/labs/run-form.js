@@ -1,6 +1,6 @@
 // <staffloop-run-form data-url data-run-page data-task-attempt>: submits a run over REST, so that a refusal
 // stands beside its field and nothing typed is lost. The inputs' names are JSON pointers into the body.
-import { send } from "../quiz/api.js";
+import { Once } from "../quiz/api.js";
 import { complain, faultsOf, inputsOf, valueOf } from "./fields.js";
 
 const NO_ID = "00000000-0000-0000-0000-000000000000";
@@ -11,6 +11,7 @@ class StaffloopRunForm extends HTMLElement {
     // The server's words stand beside the fields; the browser's bubbles would come before them.
     this.form.noValidate = true;
     this.form.addEventListener("submit", (event) => this.submit(event));
+    this.once = new Once();
     this.hint = this.querySelector("[data-status]")?.textContent || "";
   }
 
@@ -41,7 +42,7 @@ class StaffloopRunForm extends HTMLElement {
     complain(this, []);
     this.say("Submitting …");
     try {
-      const run = await send("POST", this.dataset.url || "", this.body());
+      const run = await this.once.post(this.dataset.url || "", this.body());
       location.assign((this.dataset.runPage || "").replace(NO_ID, run.public_id));
     } catch (error) {
       button.disabled = false;

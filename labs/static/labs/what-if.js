@@ -1,6 +1,6 @@
 // <staffloop-what-if data-url data-run-page>: choosing a parameter brings its field, taken from the page of the
 // second step; the variation is started over REST, so that a refusal stands beside the field.
-import { Problem, send } from "../quiz/api.js";
+import { Once, Problem } from "../quiz/api.js";
 import { complain, faultsOf, inputsOf, valueOf } from "./fields.js";
 
 const NO_ID = "00000000-0000-0000-0000-000000000000";
@@ -8,6 +8,7 @@ const STEP = "what-if-step";
 
 class StaffloopWhatIf extends HTMLElement {
   connectedCallback() {
+    this.once = new Once();
     const choose = /** @type {HTMLFormElement} */ (this.querySelector("[data-choose]"));
     const select = /** @type {HTMLSelectElement} */ (choose.querySelector("select"));
     /** @type {HTMLElement} */ (choose.querySelector("button")).hidden = true;
@@ -48,7 +49,7 @@ class StaffloopWhatIf extends HTMLElement {
     try {
       const [input] = inputsOf(form);
       const value = valueOf(input) ?? (input.dataset.type === "text" ? "" : null);
-      const run = await send("POST", this.dataset.url || "", { params: { [input.name.split("/")[2]]: value } });
+      const run = await this.once.post(this.dataset.url || "", { params: { [input.name.split("/")[2]]: value } });
       location.assign((this.dataset.runPage || "").replace(NO_ID, run.public_id));
     } catch (error) {
       button.disabled = false;

@@ -25,11 +25,12 @@ function csrfToken() {
  * @param {string} method
  * @param {string} url
  * @param {unknown} [body]
+ * @param {Record<string, string>} [extra] headers
  * @returns {Promise<any>}
  */
-export async function send(method, url, body) {
+export async function send(method, url, body, extra = {}) {
   /** @type {Record<string, string>} */
-  const headers = { Accept: "application/json", "X-CSRFToken": csrfToken() };
+  const headers = { Accept: "application/json", "X-CSRFToken": csrfToken(), ...extra };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const reply = await fetch(url, {
     method,
@@ -40,6 +41,32 @@ export async function send(method, url, body) {
   const parsed = await reply.json().catch(() => ({}));
   if (!reply.ok) throw new Problem(reply.status, parsed);
   return parsed;
+}
+
+/** Sends a POST so that it is carried out once: what got no reply is sent again under the same Idempotency-Key. */
+export class Once {
+  /**
+   * @param {string} url
+   * @param {unknown} body
+   * @returns {Promise<any>}
+   */
+  async post(url, body) {
+    const intent = `${url} ${JSON.stringify(body)}`;
+    if (intent !== this.intent) {
+      this.intent = intent;
+      // Not randomUUID, which a page without https lacks.
+      this.key = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    }
+    try {
+      const reply = await send("POST", url, body, { "Idempotency-Key": this.key || "" });
+      this.intent = undefined;
+      return reply;
+    } catch (error) {
+      // A refusal is an answer, and the next try may find another one; 409 also says that the first is under way.
+      if (error instanceof Problem && error.status < 500 && error.status !== 409) this.intent = undefined;
+      throw error;
+    }
+  }
 }
 
 /** @param {number} ms */
