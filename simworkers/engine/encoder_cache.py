@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from simworkers.engine.kv_cache import CacheInUse
+from simworkers.engine.request import EmbeddingsKey
 
 
 @dataclass
@@ -19,15 +20,15 @@ class _Entry:
 
 
 class EncoderCache:
-    """identifier → embeddings. keep: whether entries outlive their last holder (off: nothing is ever found again)."""
+    """(identifier, length) → embeddings. keep: whether an entry outlives its last holder, so that it is found again."""
 
     def __init__(self, capacity: int, *, keep: bool = True) -> None:
         if capacity < 0:
             raise ValueError(f"capacity: must be at least 0 embeddings, not {capacity}")
         self.capacity = capacity
         self.keep = keep
-        self._entries: dict[str, _Entry] = {}
-        self._unheld: OrderedDict[str, None] = OrderedDict()  # the one unused longest first
+        self._entries: dict[EmbeddingsKey, _Entry] = {}
+        self._unheld: OrderedDict[EmbeddingsKey, None] = OrderedDict()  # the one unused longest first
         self._used = 0
         self._unheld_length = 0
 
@@ -36,66 +37,65 @@ class EncoderCache:
         """Embeddings that are stored, or have their room reserved."""
         return self._used
 
-    def __contains__(self, identifier: str) -> bool:
-        return identifier in self._entries
+    def __contains__(self, key: EmbeddingsKey) -> bool:
+        return key in self._entries
 
-    def is_held(self, identifier: str) -> bool:
+    def is_held(self, key: EmbeddingsKey) -> bool:
         """Stored or reserved, and in use."""
-        return identifier in self._entries and identifier not in self._unheld
+        return key in self._entries and key not in self._unheld
 
-    def identifiers(self) -> tuple[str, ...]:
+    def keys(self) -> tuple[EmbeddingsKey, ...]:
         return tuple(self._entries)
 
     def has_room(self, length: int) -> bool:
         """Whether a new entry of this many embeddings fits once everything unheld is gone."""
         return length <= self.capacity - self._used + self._unheld_length
 
-    def hold(self, identifier: str, length: int) -> bool:
+    def hold(self, key: EmbeddingsKey) -> bool:
         """Hold an entry, or reserve room for one that is to be encoded; True if it was there already.
 
-        ValueError without room: ask `has_room` before. ValueError for another length under the same identifier.
+        ValueError without room: ask `has_room` before.
         """
-        entry = self._entries.get(identifier)
+        entry = self._entries.get(key)
         if entry is not None:
-            if entry.length != length:
-                raise ValueError(f"{identifier!r} has {entry.length} embeddings, not {length}")
             if not entry.holders:
-                del self._unheld[identifier]
+                del self._unheld[key]
                 self._unheld_length -= entry.length
             entry.holders += 1
             return True
+        length = key[1]
         if not self.has_room(length):
-            raise ValueError(f"{identifier!r} needs room for {length} embeddings")
+            raise ValueError(f"{key[0]!r} needs room for {length} embeddings")
         while self._used + length > self.capacity:
             self._drop(next(iter(self._unheld)))
-        self._entries[identifier] = _Entry(length, holders=1)
+        self._entries[key] = _Entry(length, holders=1)
         self._used += length
         return False
 
-    def store(self, identifier: str, embeddings: torch.Tensor) -> None:
+    def store(self, key: EmbeddingsKey, embeddings: torch.Tensor) -> None:
         """embeddings: [length, dim] of an entry that was reserved."""
-        entry = self._entries[identifier]
+        entry = self._entries[key]
         assert len(embeddings) == entry.length, (
             f"{len(embeddings)} embeddings for {entry.length} placeholders"
         )
         entry.embeddings = embeddings
 
-    def read(self, identifier: str) -> torch.Tensor:
+    def read(self, key: EmbeddingsKey) -> torch.Tensor:
         """[length, dim]"""
-        embeddings = self._entries[identifier].embeddings
-        assert embeddings is not None, f"{identifier!r} has not been encoded"
+        embeddings = self._entries[key].embeddings
+        assert embeddings is not None, f"{key[0]!r} has not been encoded"
         return embeddings
 
-    def release(self, identifier: str) -> None:
+    def release(self, key: EmbeddingsKey) -> None:
         """One holder less. What was never encoded is dropped with its last holder."""
-        entry = self._entries[identifier]
+        entry = self._entries[key]
         entry.holders -= 1
         if entry.holders:
             return
-        self._unheld[identifier] = None
+        self._unheld[key] = None
         self._unheld_length += entry.length
         if entry.embeddings is None or not self.keep:
-            self._drop(identifier)
+            self._drop(key)
 
     def reset(self) -> None:
         """Forget everything. CacheInUse while any entry is held."""
@@ -112,8 +112,8 @@ class EncoderCache:
         assert unheld == set(self._unheld), "entries and the order of eviction disagree"
         assert self._unheld_length == sum(self._entries[name].length for name in unheld)
 
-    def _drop(self, identifier: str) -> None:
-        del self._unheld[identifier]
-        length = self._entries.pop(identifier).length
+    def _drop(self, key: EmbeddingsKey) -> None:
+        del self._unheld[key]
+        length = self._entries.pop(key).length
         self._used -= length
         self._unheld_length -= length

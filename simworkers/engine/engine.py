@@ -167,7 +167,7 @@ class Engine:
                 assert self.encoder is not None
                 with torch.inference_mode():
                     embeddings = self.encoder.encode(image.patches, image.grid)
-                self.encoder_cache.store(image.identifier, embeddings)
+                self.encoder_cache.store(image.key, embeddings)
                 self._encoded_for.add((span.request.id, index))
                 encoded.append((image.identifier, image.length))
         return tuple(encoded)
@@ -190,7 +190,7 @@ class Engine:
                 first, last = max(image.offset, span.start), min(image.stop, stop)
                 if first < last:
                     spliced_rows.append(torch.arange(first, last) + (row - span.start))
-                    known = self.encoder_cache.read(image.identifier)
+                    known = self.encoder_cache.read(image.key)
                     spliced.append(known[first - image.offset : last - image.offset])
         return FlatBatch(
             tokens=torch.tensor(tokens),

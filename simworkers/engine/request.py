@@ -11,6 +11,9 @@ class RefusedRequest(ValueError):
     """This request could never be served; the message names the field."""
 
 
+EmbeddingsKey = tuple[str, int]
+
+
 @dataclass(frozen=True)
 class ImageInput:
     """An image behind placeholder tokens. P patches of patch_dim numbers, as preprocessing made them.
@@ -27,6 +30,11 @@ class ImageInput:
     @property
     def stop(self) -> int:
         return self.offset + self.length
+
+    @property
+    def key(self) -> EmbeddingsKey:
+        """Under which its embeddings are found: an identifier used for images of two sizes stands for two entries."""
+        return self.identifier, self.length
 
 
 @dataclass(frozen=True)

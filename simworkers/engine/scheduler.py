@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from simworkers.engine.config import Limits
 from simworkers.engine.encoder_cache import EncoderCache
 from simworkers.engine.kv_cache import BlockPool
-from simworkers.engine.request import Request, State
+from simworkers.engine.request import EmbeddingsKey, Request, State
 
 
 @dataclass(frozen=True)
@@ -159,14 +159,14 @@ class Scheduler:
         count = min(len(request.tokens) - start, plan.tokens_left, self.limits.max_chunk or plan.tokens_left)
         budget, needed = plan.encoder_left, 0
         encodes: list[int] = []
-        seen: set[str] = set()
+        seen: set[EmbeddingsKey] = set()
         for index in self._images_within(request, start, count):
             image = request.images[index]
-            if image.identifier in seen or self.encoder_cache.is_held(image.identifier):
+            if image.key in seen or self.encoder_cache.is_held(image.key):
                 continue
-            seen.add(image.identifier)
+            seen.add(image.key)
             needed += image.length
-            is_new = image.identifier not in self.encoder_cache
+            is_new = image.key not in self.encoder_cache
             if (is_new and image.length > budget) or not self.encoder_cache.has_room(needed):
                 return max(image.offset - start, 0), tuple(encodes)
             if is_new:
@@ -190,11 +190,9 @@ class Scheduler:
     ) -> None:
         """Hold the images of this span, known ones first: making room for new ones must not drop them."""
         within = self._images_within(request, start, count)
-        for index in sorted(
-            within, key=lambda index: request.images[index].identifier not in self.encoder_cache
-        ):
+        for index in sorted(within, key=lambda index: request.images[index].key not in self.encoder_cache):
             image = request.images[index]
-            self.encoder_cache.hold(image.identifier, image.length)
+            self.encoder_cache.hold(image.key)
             request.held_images.add(index)
         plan.add(Span(request, start, count, encodes))
 
@@ -206,4 +204,4 @@ class Scheduler:
 
     def _release_image(self, request: Request, index: int) -> None:
         request.held_images.remove(index)
-        self.encoder_cache.release(request.images[index].identifier)
+        self.encoder_cache.release(request.images[index].key)

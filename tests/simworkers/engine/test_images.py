@@ -1,10 +1,11 @@
 import io
 import struct
+import tracemalloc
 import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -100,6 +101,7 @@ def test_a_file_cut_anywhere_is_refused_or_lost_nothing_of_the_picture(kind, opt
     assert refused >= len(data) - 20  # PNG ends with 20 bytes, GIF with 2, that hold no pixel
 
 
+@settings(deadline=None)
 @given(st.sampled_from(KINDS), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=8))
 def test_damage_is_refused_or_decodes_to_pixels_and_never_raises_anything_else(kind, damage):
     data = bytearray(encoded(picture(), kind[0], **kind[1]))
@@ -146,6 +148,22 @@ def test_a_webp_bomb_is_refused_before_its_decoder_makes_room():
         # No decoder would take so little, so it is our reading of the size that refuses.
         with pytest.raises(RefusedImage, match="7 × 5 are more than 34 pixels"):
             decode_image(data[:30], ImageLimits(pixels=34))
+
+
+@pytest.mark.parametrize("name", [b"zTXt", b"iTXt", b"iCCP"])
+def test_a_text_that_swells_up_is_refused_or_left_aside(name):
+    swollen = zlib.compress(bytes(100_000_000), 9)
+    head = b"Comment\0\x01\0\0\0" if name == b"iTXt" else b"Comment\0\0"
+    data = png(1, 1, 8, 0, b"\0\x07", (name, head + swollen))
+    tracemalloc.start()
+    try:
+        assert grey_of(data) == [[7]]
+    except RefusedImage:
+        pass
+    finally:
+        _, peak_bytes = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak_bytes < 20_000_000
 
 
 def test_a_png_without_columns_is_refused():

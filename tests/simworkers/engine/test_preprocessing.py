@@ -2,13 +2,15 @@ import contextlib
 import io
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -19,6 +21,7 @@ from simworkers.engine.preprocessing import Preprocessor
 from simworkers.engine.preprocessing_cache import PreprocessingCache
 from simworkers.engine.preprocessing_link import PreprocessingError
 
+ROOT = Path(__file__).resolve().parents[3]
 ARGS = ProcessorArgs(max_tokens=16)
 OTHER_ARGS = ProcessorArgs(max_tokens=9)
 
@@ -94,6 +97,16 @@ def test_a_worker_loads_no_torch(pool):
         assert "libtorch" not in Path(f"/proc/{pid}/maps").read_text()
 
 
+def test_what_pictures_need_loads_no_torch():
+    code = """
+import sys
+import simworkers.engine.preprocessing, simworkers.multimodal.clients, simworkers.multimodal.identity
+print("torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_a_picture_that_comes_again_is_a_hit(preprocessor):
     first = preprocessor.process(png(1), ARGS)
     assert preprocessor.process(png(1), ARGS) is first
@@ -150,6 +163,7 @@ def test_one_refused_picture_does_not_lose_the_others(preprocessor):
     assert counts(preprocessor) == (2, 0, 3)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.sampled_from([ARGS, OTHER_ARGS])), max_size=25),
     st.integers(0, 4),
