@@ -37,7 +37,7 @@ class ProcessorArgs:
         for name, low, high in (
             ("patch_px", 1, 64),
             ("merge", 1, 8),
-            ("max_tokens", 1, 65536),
+            ("max_tokens", 1, 16384),
             ("min_tokens", 1, self.max_tokens),
             ("max_tiles", 1, 64),
         ):

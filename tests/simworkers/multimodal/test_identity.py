@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simworkers.engine.images import RefusedImage, decode_image
@@ -63,6 +63,7 @@ args = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(args, args)
 def test_equal_identifiers_mean_equal_patches(one, other):
     if identify("pixels", PNG, one) == identify("pixels", PNG, other):

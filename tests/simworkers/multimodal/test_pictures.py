@@ -89,6 +89,7 @@ def test_text_is_as_wide_as_foretold_and_nothing_is_cut_off():
         assert not coverage[:, 0].any() and not coverage[0].any() and not coverage[-1].any()
 
 
+@settings(deadline=None)
 @given(
     st.tuples(st.integers(-4, 24), st.integers(-4, 24)),
     st.tuples(st.integers(-4, 24), st.integers(-4, 24)),
