@@ -124,7 +124,7 @@ QUEUED_RUN: dict[str, Any] = {
     "state": "queued",
     "reason": "",
     "progress": {"done": 0, "total": None},
-    "queue": {"position": 2, "expected_wait_s": 4.1},
+    "queue": {"position": 2, "expected_wait_s": 4.1, "problem": None},
     "params": OPEN_PARAMS,
     "seed": None,
     "artefact": None,

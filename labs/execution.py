@@ -32,6 +32,7 @@ WHAT_FAILED = {
     "memory": "The simulation needed more memory than it may take.",
     "crash": "The simulation crashed.",
     "invalid": "The simulation refused its parameters.",
+    "version": "It was computed by another version of the lab.",
 }
 UNUSABLE = "The simulation's result could not be used. That is our fault, not yours."
 
@@ -93,7 +94,12 @@ def compute_report(run: Run) -> dict[str, Any]:
         on_beat=tolerant(lambda steps: run.beat(settings.RUN_LEASE_S, steps)),
         beat_s=settings.RUN_HEARTBEAT_S,
     )
-    return checked_report(run, report)
+    checked = checked_report(run, report)
+    if checked["engine_version"] != run.engine_version:
+        # Files were replaced under a living worker, whose simulation server was started again since.
+        found = f"computed by {checked['engine_version']}, submitted for {run.engine_version}: restart this worker"
+        raise runner.JobFailed("version", found)
+    return checked
 
 
 def checked_report(run: Run, report: Any) -> dict[str, Any]:

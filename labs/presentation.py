@@ -45,11 +45,11 @@ def matrix_text(rows: list[Any]) -> str:
     return ", ".join(figure_text(one) for one in rows)
 
 
-def queue_text(before: int, wait_s: float | None) -> str:
-    """What a queued run waits for. before: runs served before it; wait_s: None while no worker is alive."""
+def queue_text(before: int, wait_s: float | None, problem: str = "") -> str:
+    """What a queued run waits for. before: runs served before it; wait_s: None where `problem` says why."""
     place = {0: "Yours is the next run", 1: "1 run before yours"}.get(before, f"{before:,} runs before yours")
     if wait_s is None:
-        return f"{place}; no worker is alive just now, it starts when one is."
+        return f"{place}. {problem}".rstrip()
     return f"{place}; {duration_text(wait_s)}."
 
 

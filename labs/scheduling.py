@@ -95,6 +95,19 @@ def fail_versions_without_worker() -> list[Run]:
     return ended
 
 
+def waits_in_vain(run: Run) -> str:
+    """Why nobody will take this queued run as things stand, as a sentence; empty where a live worker can."""
+    live = list(Worker.objects.live())
+    if not live:
+        return "No worker is alive just now; it starts when one is."
+    if any(worker.computes().get(run.lab.slug) == run.engine_version for worker in live):
+        return ""
+    return (
+        "No live worker has the version of the lab that it was submitted with; if none comes within "
+        f"{settings.RUN_VERSION_PATIENCE_S} s of its submission, it ends failed, and a task's attempt stays open."
+    )
+
+
 def queue_position(run: Run) -> int:
     """How many runs are served before this one, if learners are served in turn and none is added."""
     queued = Run.objects.filter(state=Run.State.QUEUED)
@@ -104,8 +117,9 @@ def queue_position(run: Run) -> int:
 
 
 def expected_wait_s(run: Run) -> float | None:
-    """Seconds until it starts, by the mean duration of the latest runs; None while no worker is alive."""
-    slots: int = Worker.objects.live().aggregate(n=Coalesce(Sum("slots"), 0))["n"]
+    """Seconds until it starts, by the mean duration of the latest runs; None while no live worker can take it."""
+    live = Worker.objects.live()
+    slots = sum(worker.slots for worker in live if worker.computes().get(run.lab.slug) == run.engine_version)
     if slots == 0:
         return None
     latest = Run.objects.filter(state=Run.State.GRADED, reused=False).order_by("-finished_at")[:20]

@@ -10,7 +10,7 @@ from rest_framework.reverse import reverse
 from labs import services
 from labs.models import Figure, Lab, LabTask, Run, TaskAttempt
 from labs.rubric import compare_prediction
-from labs.scheduling import expected_wait_s, queue_position
+from labs.scheduling import expected_wait_s, queue_position, waits_in_vain
 from labs.schemas import LAB_SCHEMAS, artefact_schema, open_parameter_schema, prediction_schema, task_schemas
 from quiz.api.fields import TrueOrFalse, WholeNumber
 from quiz.markdown import render
@@ -233,7 +233,11 @@ class ProgressSerializer(serializers.Serializer[Any]):
 class QueueSerializer(serializers.Serializer[Any]):
     position = serializers.IntegerField(help_text="Runs that are served before it.")
     expected_wait_s = serializers.FloatField(
-        allow_null=True, help_text="By the latest runs' duration; null while no worker is alive."
+        allow_null=True, help_text="By the latest runs' duration; null while no live worker can take it."
+    )
+    problem = serializers.CharField(
+        allow_null=True,
+        help_text="Why no live worker can take it: none is there, or none has its engine version. Else null.",
     )
 
 
@@ -323,7 +327,11 @@ class RunSerializer(serializers.ModelSerializer[Run]):
     def get_queue(self, run: Run) -> dict[str, Any] | None:
         if run.state != Run.State.QUEUED:
             return None
-        return {"position": queue_position(run), "expected_wait_s": expected_wait_s(run)}
+        return {
+            "position": queue_position(run),
+            "expected_wait_s": expected_wait_s(run),
+            "problem": waits_in_vain(run) or None,
+        }
 
     @extend_schema_field(dict[str, Any])
     def get_params(self, run: Run) -> dict[str, Any]:

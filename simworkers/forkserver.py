@@ -237,6 +237,8 @@ def main() -> None:
     options = parser.parse_args()
     logs.write_to_stderr(os.environ.get("LOG_FORMAT", ""), os.environ.get("LOG_LEVEL", ""))
     warm_up(job_modules() if options.preload is None else options.preload)
+    for name in catalog.job_names():  # of the files as just imported; they may be replaced while we live
+        catalog.engine_version(name)
     entries = dict(ENTRIES)
     if options.entries:
         entries |= importlib.import_module(options.entries).ENTRIES

@@ -48,7 +48,9 @@ def run_context(run: Run) -> dict[str, Any]:
 def place_in_queue(run: Run) -> str:
     if run.state != Run.State.QUEUED:
         return ""
-    return queue_text(scheduling.queue_position(run), scheduling.expected_wait_s(run))
+    return queue_text(
+        scheduling.queue_position(run), scheduling.expected_wait_s(run), scheduling.waits_in_vain(run)
+    )
 
 
 def looking_back(run: Run) -> dict[str, Any]:

@@ -289,3 +289,12 @@ def test_a_seed_of_another_json_type_is_refused(api, lab, seed):
 def test_practice_is_true_or_false_and_nothing_like_it(api, task, offering, practice):
     answer = api.post("/api/v1/tasks/moe-balance-hbm/attempts/", {"practice": practice}, format="json")
     assert pointers(answer) == ["#/practice"]
+
+
+def test_a_queued_run_says_why_no_worker_can_take_it(api, lab, worker):
+    place = api.post(RUNS, {}, format="json")["Location"]
+    assert api.get(place).json()["queue"]["problem"] is None
+    Run.objects.update(engine_version="of-yesterday")
+    queue = api.get(place).json()["queue"]
+    assert queue["expected_wait_s"] is None
+    assert queue["problem"].startswith("No live worker has the version of the lab")

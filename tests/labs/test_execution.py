@@ -199,6 +199,15 @@ def test_a_report_above_the_size_limit_is_not_kept(run, simulation, settings):
     assert "at most 1000" in run.fault
 
 
+def test_a_report_of_another_version_goes_back_to_the_queue_and_grades_nothing(run, simulation):
+    simulation(report_for(run) | {"engine_version": "replaced"})
+    execute(run)
+    run.refresh_from_db()
+    assert (run.state, run.report, run.score) == ("queued", None, None)
+    assert run.reason == "It was computed by another version of the lab."
+    assert "computed by replaced" in run.fault
+
+
 def test_practice_is_judged_and_gives_no_grade(task, offering, learner, attempt, simulation):
     practice, _ = open_attempt(learner=learner, task=task, offering=offering, practice=True)
     TaskAttempt.objects.filter(pk=practice.pk).update(

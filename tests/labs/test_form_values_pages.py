@@ -209,13 +209,13 @@ def test_a_queued_run_says_its_place_without_script(browser, attempt, lab, learn
 
 
 @pytest.mark.parametrize(
-    ("before", "wait_s", "text"),
+    ("before", "wait_s", "problem", "text"),
     [
-        (0, 0.2, "Yours is the next run; a moment."),
-        (1, 8.4, "1 run before yours; about 8 s."),
-        (1200, 600.0, "1,200 runs before yours; about 10 min."),
-        (0, None, "Yours is the next run; no worker is alive just now, it starts when one is."),
+        (0, 0.2, "", "Yours is the next run; a moment."),
+        (1, 8.4, "", "1 run before yours; about 8 s."),
+        (1200, 600.0, "", "1,200 runs before yours; about 10 min."),
+        (0, None, "No worker is alive.", "Yours is the next run. No worker is alive."),
     ],
 )
-def test_a_place_in_the_queue_is_said_in_words(before, wait_s, text):
-    assert queue_text(before, wait_s) == text
+def test_a_place_in_the_queue_is_said_in_words(before, wait_s, problem, text):
+    assert queue_text(before, wait_s, problem) == text

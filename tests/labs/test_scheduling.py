@@ -1,5 +1,8 @@
 """Whose turn it is: fairness, room for short runs, engine versions, position and estimate."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -15,6 +18,7 @@ from labs.scheduling import (
     free_slots,
     queue_position,
     register_worker,
+    waits_in_vain,
     wake_for_waiting,
 )
 from labs.sweeper import forget_dead_workers, sweep
@@ -191,3 +195,32 @@ def test_a_worker_not_seen_for_a_day_is_forgotten_and_its_runs_stay(queue, ada, 
 def take_of(run: Run, worker: Worker) -> Run:
     assert take(worker) == run
     return run
+
+
+def test_a_run_whose_version_no_live_worker_has_says_so_and_expects_nothing(queue, ada, worker):
+    run = queue(ada, engine_version="of-yesterday")
+    assert "No live worker has the version" in waits_in_vain(run)
+    assert "within 300 s" in waits_in_vain(run)
+    assert expected_wait_s(run) is None
+    Worker.objects.create(host="old", pid=1, slots=1, engine_versions={run.lab.slug: "of-yesterday"})
+    assert (waits_in_vain(run), expected_wait_s(run)) == ("", 0.0)
+
+
+def test_a_run_says_that_no_worker_is_alive(queue, ada):
+    assert waits_in_vain(queue(ada)) == "No worker is alive just now; it starts when one is."
+
+
+def test_the_versions_are_those_of_the_files_that_the_process_was_started_with():
+    """In a process of its own: after Django's start nothing is hashed again, whatever becomes of the files."""
+    code = """
+import django
+django.setup()
+from simworkers import catalog
+before = catalog.engine_version.cache_info()
+for name in catalog.job_names():
+    catalog.engine_version(name)
+assert before.currsize == len(catalog.job_names()), before
+assert catalog.engine_version.cache_info().misses == before.misses
+"""
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=60)

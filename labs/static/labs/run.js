@@ -13,11 +13,11 @@ function durationText(seconds) {
   return seconds < 90 ? `about ${Math.round(seconds)} s` : `about ${Math.round(seconds / 60)} min`;
 }
 
-/** @param {{position: number, expected_wait_s: number | null}} queue */
-function queueText({ position, expected_wait_s }) {
+/** @param {{position: number, expected_wait_s: number | null, problem: string | null}} queue */
+function queueText({ position, expected_wait_s, problem }) {
   const place =
     position === 0 ? "Yours is the next run" : position === 1 ? "1 run before yours" : `${position} runs before yours`;
-  if (expected_wait_s === null) return `${place}; no worker is alive just now, it starts when one is.`;
+  if (expected_wait_s === null) return `${place}. ${problem || ""}`;
   return `${place}; ${durationText(expected_wait_s)}.`;
 }
 
