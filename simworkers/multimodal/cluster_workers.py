@@ -63,8 +63,8 @@ class Prices:
     def kv_room_tokens(self, params: ClusterParams) -> int:
         """Of one language worker: its HBM without weights; a worker that encodes holds the encoder, too.
 
-        The encoder lies on every GPU of a group, since it is not split. Raises ValueError naming model or num_requests'
-        largest request where it cannot work.
+        The encoder lies on every GPU of a group, since it is not split. Raises ValueError naming the model where the
+        largest request that can be drawn does not fit.
         """
         ranks = params.tensor_parallel
         usable = self.gpu.hbm_bytes * ranks * params.hbm_share_percent // 100

@@ -7,6 +7,7 @@ import heapq
 from collections.abc import Callable
 from typing import Any
 
+from simworkers.jobs import Progress
 from simworkers.multimodal.arrivals import Arrival, draw_arrivals
 from simworkers.multimodal.cluster_metrics import ClusterMetrics, measure
 from simworkers.multimodal.cluster_params import ClusterParams
@@ -14,12 +15,17 @@ from simworkers.multimodal.cluster_workers import EncoderWorker, Job, LanguageWo
 from simworkers.multimodal.stage_cost import preprocess, upload
 
 Event = tuple[int, int, Callable[[int], None]]
+EVENTS_BETWEEN_SIGNS = 8192  # about a tenth of a second
 
 
-def simulate_cluster(params: ClusterParams, seed: int) -> ClusterMetrics:
-    """Run it. The same parameters and seed give the same integers everywhere."""
+def silent(_finished: int, _all: int) -> None:
+    """Progress that nobody follows."""
+
+
+def simulate_cluster(params: ClusterParams, seed: int, progress: Progress = silent) -> ClusterMetrics:
+    """Run it. The same parameters and seed give the same integers everywhere. progress: (finished, all) requests."""
     cluster = Cluster(params, draw_arrivals(params, seed))
-    cluster.run()
+    cluster.run(progress)
     return measure(params, cluster.jobs, cluster.language, cluster.encoders)
 
 
@@ -48,15 +54,19 @@ class Cluster:
         ]
         self.jobs = [Job(arrival, self.prices.image_tokens, self._encoded(arrival)) for arrival in arrivals]
         self.events: list[Event] = []
-        self.made = 0
+        self.made = self.finished = 0
         for job in self.jobs:
             self._at(job.arrival.sent_us + self._before_queue_us(job.arrival), self._ready(job))
 
-    def run(self) -> None:
-        """Until nothing is left to do or the horizon is reached."""
+    def run(self, progress: Progress = silent) -> None:
+        """Until nothing is left to do or the horizon is reached; what progress raises ends it."""
+        acted = 0
         while self.events and self.events[0][0] <= self.horizon_us:
             now_us, _, act = heapq.heappop(self.events)
             act(now_us)
+            acted += 1
+            if acted % EVENTS_BETWEEN_SIGNS == 0:
+                progress(self.finished, len(self.jobs))
 
     def _encoded(self, arrival: Arrival) -> int:
         """Images that the language worker need not encode; cached ones count as the first."""
@@ -119,7 +129,7 @@ class Cluster:
             self._at(now_us + duration_us, lambda then_us: self._stepped(worker, then_us))
 
     def _stepped(self, worker: LanguageWorker, now_us: int) -> None:
-        worker.finish(now_us)
+        self.finished += len(worker.finish(now_us))
         self._step(worker, now_us)
 
 

@@ -171,5 +171,22 @@ def test_the_published_gap_in_ttft_comes_from_saturation_and_more_gpus():
     assert 1 < gap(0.2) < gap(1.0) / 2
 
 
+def test_progress_counts_finished_requests_and_changes_nothing():
+    told = []
+    slow = DEFAULT.with_changes(requests_per_s=0.5)
+    report = simulate_cluster(slow, SEED, lambda done, total: told.append((done, total)))
+    assert told == sorted(told)
+    assert {total for _, total in told} == {200}
+    assert report == colocated(slow)
+
+
+def test_what_progress_raises_ends_the_run():
+    def cancel(_done, _total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate_cluster(DEFAULT.with_changes(requests_per_s=0.5), SEED, cancel)
+
+
 def test_nearest_rank_takes_a_value_that_is_there():
     assert [nearest_rank([1, 2, 3, 4], percent) for percent in (1, 25, 26, 50, 99, 100)] == [1, 1, 2, 2, 4, 4]
