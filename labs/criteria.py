@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from decimal import ROUND_FLOOR, Decimal
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -218,10 +218,15 @@ AnyCriterion = Annotated[
 ]
 
 
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """To Python true is a number too; here it is none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def number(values: Mapping[str, Any], name: str) -> float:
     """A finite number of the report. Raises Unmeasured."""
     value = values.get(name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if not is_number(value) or not math.isfinite(value):
         raise Unmeasured(f"the metric {name} is {value!r}, which is not a finite number")
     return value
 

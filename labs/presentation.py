@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from labs.criteria import is_number
 from labs.page_forms import label
 
 HEAT_LEVELS = 8
@@ -220,10 +221,6 @@ def is_matrix(value: Any) -> bool:
         and len(value) > 0
         and all(isinstance(row, list) and row and all(is_number(one) for one in row) for row in value)
     )
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def heat_table(name: str, matrix: list[list[float]]) -> HeatTable:

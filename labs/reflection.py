@@ -5,6 +5,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from labs.criteria import is_number
 from labs.models import Explanation, Run
 from labs.services import submit_run
 from labs.validation import check_params
@@ -101,7 +102,3 @@ def difference(run: Run) -> dict[str, Any]:
         if is_number(before.get(name)) and is_number(after.get(name))
     ]
     return {"altered": altered, "metrics": rows}
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -22,6 +22,16 @@ class RunQuerySet(models.QuerySet["Run"]):
     def for_learner(self, learner: Any) -> Self:
         return self.filter(learner=learner)
 
+    def shown_to(self, learner: Any) -> Self:
+        """A learner's runs, with all that a page or a document of one names."""
+        return self.for_learner(learner).select_related(
+            "lab",
+            "task_attempt__task__activity",
+            "task_attempt__task__lab",
+            "task_attempt__offering__course",
+            "varied_from",
+        )
+
     def active(self) -> Self:
         return self.filter(state__in=Run.ACTIVE)
 

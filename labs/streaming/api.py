@@ -26,9 +26,9 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 from rest_framework.views import APIView
 
-from labs import examples
+from labs.api import examples
+from labs.api.renderers import EventStreamRenderer
 from labs.models import Run
-from labs.renderers import EventStreamRenderer
 from labs.streaming.events import BEFORE_ALL, GRADED, Position, Snapshot, events_after, position_of
 from labs.streaming.hub import hub, open_streams, read_snapshots
 from labs.streaming.tickets import issue_ticket, redeem_ticket

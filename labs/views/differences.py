@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from labs.api.schemas import lab_schema
 from labs.models import LabTask, Run
 from labs.page_forms import label
 from labs.presentation import figure_text, labelled, significant
 from labs.reflection import difference
-from labs.schemas import lab_schema
 
 MINUS = "−"
 # Numbers that name a thing or answer yes or no: they have another value, not a larger one.

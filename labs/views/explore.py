@@ -10,15 +10,15 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from labs import page_forms, services
+from labs.api.schemas import lab_schema
 from labs.models import Lab, LabTask, Run
-from labs.schemas import lab_schema
 from labs.sweeps import NotComputed, ask_for_sweep
 from labs.views.forms import error_texts, page_of_run, run_page_pattern, summary
 from labs.views.sweeps import sweep_view
+from quiz.asking import learner_of
 from quiz.errors import InvalidInput, Refusal
 from quiz.models import Learner, Offering
 from quiz.views.once import redirect_once
-from quiz.views.people import learner_of
 
 RUNS_SHOWN = 20
 LARGEST_SEED = 2**63 - 1

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from django.urls import reverse
 
 from labs import page_forms
+from labs.api.schemas import lab_schema
 from labs.models import Lab, Run
 from labs.page_forms import Choice, Field, Group
-from labs.schemas import lab_schema
 from quiz.errors import Refusal
 
 NO_ID = "00000000-0000-0000-0000-000000000000"

@@ -10,17 +10,17 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
 from labs import page_forms, reflection
+from labs.api.schemas import lab_schema
 from labs.models import Explanation, Run
-from labs.schemas import lab_schema
 from labs.views.forms import error_texts, page_of_run, parameter_choices, run_page_pattern, summary
-from labs.views.runs import own_runs, run_context
+from labs.views.runs import run_context
+from quiz.asking import learner_of
 from quiz.errors import Conflict, InvalidInput, Refusal
 from quiz.views.once import redirect_once
-from quiz.views.people import learner_of
 
 
 def own_run(request: HttpRequest, public_id: str) -> Run:
-    return get_object_or_404(own_runs(learner_of(request)), public_id=public_id)
+    return get_object_or_404(Run.objects.shown_to(learner_of(request)), public_id=public_id)
 
 
 def back_to(run: Run, anchor: str) -> HttpResponseRedirect:

@@ -5,11 +5,11 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from labs.api.schemas import lab_schema, prediction_schema
 from labs.models import Figure, Run
 from labs.page_forms import label
 from labs.presentation import figure_text, labelled, metric_rows, significant
 from labs.rubric import compare_prediction
-from labs.schemas import lab_schema, prediction_schema
 from labs.views.binding import what_binds
 from labs.views.differences import difference_of
 

@@ -4,7 +4,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
@@ -15,21 +14,14 @@ from labs.presentation import queue_text
 from labs.views.differences import variations_of
 from labs.views.forms import parameter_choices, run_page_pattern
 from labs.views.results import result
+from quiz.asking import learner_of
 from quiz.errors import Refusal
-from quiz.models import Learner
-from quiz.views.people import learner_of
-
-
-def own_runs(learner: Learner) -> QuerySet[Run]:
-    return Run.objects.for_learner(learner).select_related(
-        "lab", "task_attempt__task__activity", "task_attempt__offering__course", "varied_from"
-    )
 
 
 @require_safe
 @login_required
 def run(request: HttpRequest, public_id: str) -> HttpResponse:
-    row = get_object_or_404(own_runs(learner_of(request)), public_id=public_id)
+    row = get_object_or_404(Run.objects.shown_to(learner_of(request)), public_id=public_id)
     return render(request, "labs/run.html", run_context(row))
 
 
@@ -76,7 +68,7 @@ def staff_points(explanation: Explanation) -> list[tuple[str, bool, bool | None]
 @require_POST
 @login_required
 def cancel(request: HttpRequest, public_id: str) -> HttpResponse:
-    row = get_object_or_404(own_runs(learner_of(request)), public_id=public_id)
+    row = get_object_or_404(Run.objects.shown_to(learner_of(request)), public_id=public_id)
     try:
         services.cancel_run(run=row)
     except Refusal as exc:

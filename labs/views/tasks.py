@@ -10,18 +10,18 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from labs import page_forms, services
+from labs.api.schemas import artefact_schema, lab_schema, open_parameter_schema, prediction_schema
 from labs.models import LabTask, Run, TaskAttempt
 from labs.page_forms import Group
 from labs.presentation import Scenario, scenario
 from labs.rubric import AnyCriterion
-from labs.schemas import artefact_schema, lab_schema, open_parameter_schema, prediction_schema
 from labs.views.forms import error_texts, page_of_run, run_page_pattern, summary
 from labs.views.placements import PLACEMENT, placement_scene, start_of
+from quiz.asking import learner_of
 from quiz.errors import InvalidInput, Refusal
 from quiz.models import Enrollment, Learner, Offering
 from quiz.views.course import visible_offerings
 from quiz.views.once import redirect_once
-from quiz.views.people import learner_of
 
 # Kinds of criteria under which a prediction that comes true earns more.
 JUDGES_PREDICTION = ("predicted_exactly", "predicted_within")

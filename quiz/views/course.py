@@ -13,10 +13,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from quiz import services
+from quiz.asking import learner_of
 from quiz.errors import Refusal
 from quiz.models import Activity, Attempt, Enrollment, Learner, Offering, Section
 from quiz.services import Progress
-from quiz.views.people import learner_of
 
 # The page of an activity, by kind. By name, so that this app knows nothing of the one that serves it.
 PAGES = {Activity.Kind.QUIZ: "quiz-page", Activity.Kind.LAB_TASK: "task-page"}

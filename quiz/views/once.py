@@ -13,9 +13,9 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponseRedirect
 
 from quiz import services
+from quiz.asking import learner_of
 from quiz.errors import KeyInUse
 from quiz.models import KeyedAnswer
-from quiz.views.people import learner_of
 
 FIELD = "once"
 LONGEST = 64

@@ -10,10 +10,10 @@ from django.views.decorators.http import require_http_methods
 
 from quiz import services
 from quiz.api.disclosure import attempt_document, attempts_of
+from quiz.asking import learner_of
 from quiz.errors import Refusal
 from quiz.models import Activity, Attempt, Enrollment, Quiz
 from quiz.views.course import activity_url, visible_offerings
-from quiz.views.people import learner_of
 
 # What the page offers; over REST any whole percentage may be given.
 CONFIDENCES = ((25, "Guessing"), (50, "Unsure"), (75, "Fairly sure"), (95, "Certain"))

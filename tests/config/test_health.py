@@ -13,6 +13,7 @@ from django.test import Client
 
 from labs.models import Worker
 from labs.scheduling import register_worker
+from simworkers import catalog
 
 
 def problem(client: Client, check: str) -> str:
@@ -61,8 +62,9 @@ def test_without_a_live_worker_it_is_not_ready(client: Client, worker: Worker) -
 
 
 def test_with_workers_of_another_version_alone_it_is_not_ready(client: Client, worker: Worker) -> None:
-    Worker.objects.update(engine_versions={"moe-eplb": "older"})
-    assert problem(client, "workers") == "no live worker computes this version of: moe-eplb"
+    Worker.objects.update(engine_versions=dict.fromkeys(catalog.job_names(), "older"))
+    labs = ", ".join(catalog.job_names())
+    assert problem(client, "workers") == f"no live worker computes this version of: {labs}"
 
 
 def test_a_missing_migration_is_named(client: Client, worker: Worker) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from labs import examples
+from labs.api import examples
 from labs.models import Figure, Run
 from tests.labs.conftest import execute, report_for
 from tests.labs.test_api import RUNS, api, submission  # noqa: F401

@@ -9,10 +9,10 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from labs.api.schemas import lab_schema
 from labs.models import Run, TaskAttempt
 from labs.page_forms import build, error_at, parse
 from labs.presentation import queue_text
-from labs.schemas import lab_schema
 from labs.services import submit_run
 from labs.validation import check_params
 from labs.views.placements import placement_scene, start_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from labs.schemas import artefact_schema, open_parameter_schema
+from labs.api.schemas import artefact_schema, open_parameter_schema
 from labs.validation import check_params, check_submission
 from quiz.errors import InvalidInput
 from simworkers.catalog import get_job

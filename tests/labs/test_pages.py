@@ -9,10 +9,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from labs.api.schemas import lab_schema
 from labs.models import Figure, LabTask, Run, TaskAttempt
 from labs.page_forms import build, label, parse
 from labs.presentation import figure_text, heat, labelled, metric_rows, scenario, significant
-from labs.schemas import lab_schema
 from labs.services import open_attempt, submit_run
 from simworkers import catalog
 from tests.labs.conftest import PREDICTION, execute, make_learner, report_for

@@ -196,7 +196,7 @@ def test_a_ticket_expires_after_a_minute(place, learner):
     assert "expired" in response.json()["detail"]
 
 
-@pytest.mark.parametrize("query", ["", "ticket=", "ticket=forged", "ticket=%00", "ticket=" + "x" * 500])
+@pytest.mark.parametrize("query", ["", "ticket=", "ticket=forged", "ticket=" + "x" * 500])
 def test_a_forged_or_missing_ticket_is_401(place, query):
     assert problem(open_stream(place, query)[0]) == (401, "invalid-ticket")
 

@@ -14,12 +14,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from labs import examples
-from labs.api import own_runs
-from labs.models import Figure
-from labs.renderers import CsvRenderer, PngRenderer, SvgRenderer, VegaLiteRenderer
-from labs.serializers import HEAVY, FigureLinkSerializer
+from labs.api import examples
+from labs.api.disclosure import HEAVY, FigureLinkSerializer
+from labs.api.renderers import CsvRenderer, PngRenderer, SvgRenderer, VegaLiteRenderer
+from labs.models import Figure, Run
 from quiz.api.schema import example, problems
+from quiz.asking import learner_of
 
 
 class RunFigures(generics.ListAPIView[Figure]):
@@ -29,7 +29,9 @@ class RunFigures(generics.ListAPIView[Figure]):
     def get_queryset(self) -> QuerySet[Figure]:
         if getattr(self, "swagger_fake_view", False):
             return Figure.objects.none()
-        run = get_object_or_404(own_runs(self.request), public_id=self.kwargs["public_id"])
+        run = get_object_or_404(
+            Run.objects.shown_to(learner_of(self.request)), public_id=self.kwargs["public_id"]
+        )
         return run.figures.defer(*HEAVY).select_related("run")
 
     @extend_schema(
@@ -67,7 +69,7 @@ class RunFigure(APIView):
         examples=examples.FIGURE_CONTENT,
     )
     def get(self, request: Request, public_id: str, name: str) -> Response:
-        run = get_object_or_404(own_runs(request), public_id=public_id)
+        run = get_object_or_404(Run.objects.shown_to(learner_of(request)), public_id=public_id)
         figure = get_object_or_404(run.figures.all(), name=name)
         kind = request.accepted_renderer.format
         if kind == "svg":

@@ -9,13 +9,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from labs import examples, reflection
-from labs.api import POLL_S, learner_of, own_runs
+from labs import reflection
+from labs.api import examples
+from labs.api.disclosure import RunSerializer
+from labs.api.polling import POLL_S
 from labs.models import Explanation, Run
-from labs.serializers import RunSerializer
 from quiz.api.fields import TrueOrFalse
 from quiz.api.idempotency import idempotent
 from quiz.api.schema import example, problems, request_example, sends_location, sends_retry_after
+from quiz.asking import learner_of
 
 EXPLANATION = {
     "text": "Expert 5 drew three times its share, and one GPU held it alone; two copies split its tokens.",
@@ -109,7 +111,7 @@ class DifferenceSerializer(serializers.Serializer[Any]):
 
 
 def own_run(request: Request, public_id: str) -> Run:
-    return get_object_or_404(own_runs(request), public_id=public_id)
+    return get_object_or_404(Run.objects.shown_to(learner_of(request)), public_id=public_id)
 
 
 def explanation_of(request: Request, public_id: str) -> Explanation:
@@ -189,7 +191,9 @@ class RunVariations(APIView):
         run = own_run(request, public_id)
         changes = request.data.get("params") if isinstance(request.data, dict) else None
         varied = reflection.vary_run(learner=learner_of(request), run=run, changes=changes)
-        data = RunSerializer(own_runs(request).get(pk=varied.pk), context={"request": request}).data
+        data = RunSerializer(
+            Run.objects.shown_to(learner_of(request)).get(pk=varied.pk), context={"request": request}
+        ).data
         headers = {"Location": str(data["url"]), "Retry-After": POLL_S}
         return Response(data, status=status.HTTP_202_ACCEPTED, headers=headers)
 
