@@ -19,7 +19,7 @@ test: .venv/dev.stamp  ## all tests that can run on this machine
 
 test-postgres: .venv/dev.stamp  ## the suites of quiz and labs on PostgreSQL (STAFFLOOP_TEST_DATABASE_URL)
 	STAFFLOOP_TEST_ON_POSTGRES=1 $(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadgroup tests/labs tests/quiz \
-		--ignore tests/labs/test_serve.py --ignore tests/labs/test_runner.py $(ARGS)
+		--ignore tests/labs/test_serve.py --ignore tests/labs/test_runner.py --ignore tests/labs/test_warm_server.py $(ARGS)
 
 faults: .venv/dev.stamp  ## damage a site while N runs flow, and count (N=20 TRANSPORT=embedded|redis|rabbitmq SEED=1)
 	$(BIN)/python -m tests.faults --runs $(or $(N),20) --transport $(or $(TRANSPORT),embedded) --seed $(or $(SEED),1)
