@@ -13,7 +13,7 @@ from typing import IO
 
 import pytest
 
-from demo import Api
+from demo.api import Api
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from demo import Api
+from demo.api import Api
 from tests.journeys.conftest import Site, is_running
 from tests.requirements import require
 
