@@ -1,0 +1,237 @@
+"""Curves beyond one chat: tokens against the size of a picture, and encoder workers against the share of pictures."""
+
+from typing import Any
+
+from simworkers.drawing import BLUE, ORANGE, VERMILION, colours
+from simworkers.multimodal.figure_parts import Rows, Spec, headline, tooltip
+
+NATIVE, TILED = "native resolution", "tiles and a thumbnail"
+SCHEMES = {NATIVE: BLUE, TILED: ORANGE}
+
+
+def draw_image_tokens(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[Spec, Rows]:
+    """Two curves over the width; the run's own picture is marked where its size is known."""
+    table = [
+        {
+            "width_px": row["width_px"],
+            "height_px": row["height_px"],
+            "scheme": scheme,
+            "tokens": row[field],
+        }
+        for scheme, field in ((NATIVE, "native_tokens"), (TILED, "tiled_tokens"))
+        for row in metrics["resolutions"]
+    ]
+    own = metrics["image_tokens"]
+    # A learner's own file, and one that was made smaller before the first send, have a width the report does not tell.
+    is_size_known = params["picture"] != "own" and params["client"] != "normalised"
+    widest = max(row["width_px"] for row in table)
+    if is_size_known:
+        widest = max(widest, params["image_width_px"])
+    width = {
+        "type": "quantitative",
+        "title": "width of the picture, px (height five eighths of it)",
+        "scale": {"domain": [0, widest], "nice": False},
+        "axis": {"format": "d", "tickCount": 8},
+    }
+    height = {
+        "type": "quantitative",
+        "title": "tokens of one picture",
+        "scale": {"domain": [0, max(own, *(row["tokens"] for row in table)) * 1.18], "nice": False},
+        "axis": {"tickCount": 5},
+    }
+    lines = {
+        "data": {"values": table},
+        "mark": {"type": "line", "strokeWidth": 2.5, "point": {"size": 28}},
+        "encoding": {
+            "x": {"field": "width_px"} | width,
+            "y": {"field": "tokens"} | height,
+            "color": {"field": "scheme", "type": "nominal", "scale": colours(SCHEMES)} | _strokes(),
+            "tooltip": tooltip(width_px="px wide", height_px="px high", scheme="scheme", tokens="tokens"),
+        },
+    }
+    spec = {
+        "title": _tokens_headline(metrics, params),
+        "layer": [lines, *_own_picture(own, params, width, height, is_size_known=is_size_known)],
+    }
+    return spec, table
+
+
+def _tokens_headline(metrics: dict[str, Any], params: dict[str, Any]) -> Spec:
+    scheme, field = (
+        ("native resolution", "native_tokens") if params["scheme"] == "native" else ("tiles", "tiled_tokens")
+    )
+    most = max(row[field] for row in metrics["resolutions"])
+    enough = min(row["width_px"] for row in metrics["resolutions"] if row[field] == most)
+    below = (
+        f"this run: {scheme}, at most {params['max_image_tokens']} tokens a picture; the diamond is its first"
+    )
+    return headline(f"From {enough:,} px of width on, a picture costs {most} tokens and no more", below)
+
+
+def _own_picture(
+    own: int, params: dict[str, Any], width: Spec, height: Spec, *, is_size_known: bool
+) -> list[Spec]:
+    """A diamond where the run's first picture lies; a line across where only its tokens are known."""
+    label = f"{own} tokens"
+    here = {"values": [{"width_px": params["image_width_px"], "tokens": own}]}
+    y = {"field": "tokens"} | height
+    if not is_size_known:
+        return [
+            {
+                "data": here,
+                "mark": {"type": "rule", "strokeDash": [5, 4], "color": VERMILION, "strokeWidth": 1.5},
+                "encoding": {"y": y},
+            },
+            {
+                "data": here,
+                "mark": {"type": "text", "align": "left", "dy": -8},
+                "encoding": {
+                    "x": {"value": 6},
+                    "y": y,
+                    "text": {"value": f"this run's first picture: {label}"},
+                },
+            },
+        ]
+    x = {"field": "width_px"} | width
+    label = f"{params['image_width_px']:,} × {params['image_height_px']:,} px: {label}"
+    is_right = params["image_width_px"] > width["scale"]["domain"][1] * 0.6
+    return [
+        {
+            "data": here,
+            "mark": {
+                "type": "point",
+                "shape": "diamond",
+                "filled": True,
+                "opacity": 1,
+                "size": 150,
+                "color": VERMILION,
+            },
+            "encoding": {"x": x, "y": y},
+        },
+        {
+            "data": here,
+            "mark": {"type": "text", "align": "right" if is_right else "left", "dy": -15},
+            "encoding": {"x": x, "y": y, "text": {"value": label}},
+        },
+    ]
+
+
+THROUGHPUT, PROMPTNESS = "tokens per GPU-second", "TTFT, colocated ÷ apart"
+RATIOS = {THROUGHPUT: BLUE, PROMPTNESS: ORANGE}
+RATIO_TICKS = (
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.3,
+    0.5,
+    0.7,
+    0.8,
+    0.9,
+    1,
+    1.1,
+    1.2,
+    1.4,
+    1.6,
+    1.8,
+    2,
+    2.5,
+    3,
+    4,
+    5,
+    7,
+    10,
+    20,
+    50,
+    100,
+)
+MOST_TICKS = 9
+
+
+def draw_encoder_workers(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[Spec, Rows]:
+    """Two ratios over the share of requests with pictures; above one, encoder workers apart are better."""
+    table = []
+    for row in metrics["cluster"]:
+        for measure, ratio in (
+            (THROUGHPUT, row["split_tokens_per_gpu_s"] / row["colocated_tokens_per_gpu_s"]),
+            (PROMPTNESS, row["colocated_ttft_us"] / row["split_ttft_us"]),
+        ):
+            table.append(
+                {"image_percent": row["image_percent"], "measure": measure, "ratio": round(ratio, 4)}
+            )
+    low, high = min(row["ratio"] for row in table), max(row["ratio"] for row in table)
+    low, high = min(low / 1.05, 0.9), max(high * 1.05, 1.12)
+    share = {
+        "type": "quantitative",
+        "title": "requests with pictures, %",
+        "scale": {"domain": [0, 100], "nice": False},
+        "axis": {"tickCount": 6},
+    }
+    height = {
+        "type": "quantitative",
+        "title": "times as good as colocated",
+        "scale": {"type": "log", "domain": [low, high], "nice": False},
+        "axis": {"values": _ratio_ticks(low, high), "format": "~g"},
+    }
+    dashes = {"domain": list(RATIOS), "range": [[1, 0], [5, 3]]}
+    lines = {
+        "data": {"values": table},
+        "mark": {"type": "line", "strokeWidth": 2.5, "point": {"size": 40}},
+        "encoding": {
+            "x": {"field": "image_percent"} | share,
+            "y": {"field": "ratio"} | height,
+            "color": {"field": "measure", "type": "nominal", "scale": colours(RATIOS)} | _strokes(),
+            "strokeDash": {"field": "measure", "type": "nominal", "scale": dashes} | _strokes(),
+            "tooltip": tooltip(
+                image_percent="% with pictures", measure="measure", ratio="times as good as colocated"
+            ),
+        },
+    }
+    even = {
+        "data": {"values": [{"ratio": 1}]},
+        "mark": {"type": "rule", "strokeWidth": 1.5},
+        "encoding": {"y": {"field": "ratio"} | height},
+    }
+    load = {
+        "data": {"values": [{"image_percent": params["cluster_image_percent"]}]},
+        "mark": {"type": "rule", "strokeDash": [2, 3], "strokeWidth": 1.5},
+        "encoding": {"x": {"field": "image_percent"} | share},
+    }
+    return {"title": _workers_headline(table, params), "layer": [even, load, lines]}, table
+
+
+def _workers_headline(table: Rows, params: dict[str, Any]) -> Spec:
+    workers, gpus = params["cluster_encoder_workers"], params["cluster_gpus"]
+    below = (
+        f"{workers} of {gpus} GPUs only encode; above the line at 1 that pays, below it costs; "
+        f"dotted: this run's {params['cluster_image_percent']}%"
+    )
+    if workers == 0:
+        return headline("No GPU only encodes, so both clusters are the same", below)
+    rates = [row for row in table if row["measure"] == THROUGHPUT]
+    first, last = rates[0], rates[-1]
+    return headline(
+        f"Throughput {_change(first['ratio'])} without pictures, "
+        f"{_change(last['ratio'])} where every request has some",
+        below,
+    )
+
+
+def _change(ratio: float) -> str:
+    """+12%, −3% or ±0%."""
+    percent = round(100 * (ratio - 1))
+    return f"+{percent}%" if percent > 0 else f"−{-percent}%" if percent < 0 else "±0%"
+
+
+def _ratio_ticks(low: float, high: float) -> list[float]:
+    """Round ratios within the axis, 1 among them, and not so many that they touch."""
+    inside = [tick for tick in RATIO_TICKS if low <= tick <= high]
+    if len(inside) <= MOST_TICKS:
+        return inside
+    step = -(-len(inside) // MOST_TICKS)
+    return [tick for n, tick in enumerate(inside) if (n - inside.index(1)) % step == 0]
+
+
+def _strokes() -> Spec:
+    return {"legend": {"symbolType": "stroke", "symbolSize": 300}}
