@@ -5,6 +5,7 @@
 Prints medians; asserts nothing.
 """
 
+import os
 import statistics
 import subprocess
 import sys
@@ -25,6 +26,7 @@ def seconds(action: Callable[[], object]) -> float:
 
 def main() -> None:
     calls = int(sys.argv[1]) if len(sys.argv) > 1 else 50
+    os.environ.setdefault("LOG_LEVEL", "WARNING")  # each child says when it begins and ends
     server = runner.WarmServer("--entries", "tests.simworkers.forkserver_entries")
     start_s = seconds(server.start)
 
