@@ -36,7 +36,7 @@ def draw_image_tokens(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[
     height = {
         "type": "quantitative",
         "title": "tokens of one picture",
-        "scale": {"domain": [0, max(own, *(row["tokens"] for row in table)) * 1.18], "nice": False},
+        "scale": {"domain": [0, max(own, *(row["tokens"] for row in table)) * 1.08], "nice": False},
         "axis": {"tickCount": 5},
     }
     lines = {
@@ -50,70 +50,49 @@ def draw_image_tokens(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[
         },
     }
     spec = {
-        "title": _tokens_headline(metrics, params),
-        "layer": [lines, *_own_picture(own, params, width, height, is_size_known=is_size_known)],
+        "title": _tokens_headline(metrics, params, is_size_known=is_size_known),
+        "layer": [lines, _own_picture(own, params, width, height, is_size_known=is_size_known)],
     }
     return spec, table
 
 
-def _tokens_headline(metrics: dict[str, Any], params: dict[str, Any]) -> Spec:
+def _tokens_headline(metrics: dict[str, Any], params: dict[str, Any], *, is_size_known: bool) -> Spec:
     scheme, field = (
         ("native resolution", "native_tokens") if params["scheme"] == "native" else ("tiles", "tiled_tokens")
     )
     most = max(row[field] for row in metrics["resolutions"])
     enough = min(row["width_px"] for row in metrics["resolutions"] if row[field] == most)
-    below = (
-        f"this run: {scheme}, at most {params['max_image_tokens']} tokens a picture; the diamond is its first"
+    own = f"{metrics['image_tokens']} tokens"
+    if is_size_known:
+        own = f"diamond: this run's picture, {params['image_width_px']:,} × {params['image_height_px']:,} px, {own}"
+    else:
+        own = f"dashed: this run's picture, {own}"
+    return headline(
+        f"{enough:,} px of width reach the most that a picture costs, {most} tokens", f"{scheme}; {own}"
     )
-    return headline(f"From {enough:,} px of width on, a picture costs {most} tokens and no more", below)
 
 
-def _own_picture(
-    own: int, params: dict[str, Any], width: Spec, height: Spec, *, is_size_known: bool
-) -> list[Spec]:
+def _own_picture(own: int, params: dict[str, Any], width: Spec, height: Spec, *, is_size_known: bool) -> Spec:
     """A diamond where the run's first picture lies; a line across where only its tokens are known."""
-    label = f"{own} tokens"
-    here = {"values": [{"width_px": params["image_width_px"], "tokens": own}]}
     y = {"field": "tokens"} | height
     if not is_size_known:
-        return [
-            {
-                "data": here,
-                "mark": {"type": "rule", "strokeDash": [5, 4], "color": VERMILION, "strokeWidth": 1.5},
-                "encoding": {"y": y},
-            },
-            {
-                "data": here,
-                "mark": {"type": "text", "align": "left", "dy": -8},
-                "encoding": {
-                    "x": {"value": 6},
-                    "y": y,
-                    "text": {"value": f"this run's first picture: {label}"},
-                },
-            },
-        ]
-    x = {"field": "width_px"} | width
-    label = f"{params['image_width_px']:,} × {params['image_height_px']:,} px: {label}"
-    is_right = params["image_width_px"] > width["scale"]["domain"][1] * 0.6
-    return [
-        {
-            "data": here,
-            "mark": {
-                "type": "point",
-                "shape": "diamond",
-                "filled": True,
-                "opacity": 1,
-                "size": 150,
-                "color": VERMILION,
-            },
-            "encoding": {"x": x, "y": y},
+        return {
+            "data": {"values": [{"tokens": own}]},
+            "mark": {"type": "rule", "strokeDash": [5, 4], "color": VERMILION, "strokeWidth": 1.5},
+            "encoding": {"y": y},
+        }
+    return {
+        "data": {"values": [{"width_px": params["image_width_px"], "tokens": own}]},
+        "mark": {
+            "type": "point",
+            "shape": "diamond",
+            "filled": True,
+            "opacity": 1,
+            "size": 150,
+            "color": VERMILION,
         },
-        {
-            "data": here,
-            "mark": {"type": "text", "align": "right" if is_right else "left", "dy": -15},
-            "encoding": {"x": x, "y": y, "text": {"value": label}},
-        },
-    ]
+        "encoding": {"x": {"field": "width_px"} | width, "y": y},
+    }
 
 
 THROUGHPUT, PROMPTNESS = "tokens per GPU-second", "TTFT, colocated ÷ apart"

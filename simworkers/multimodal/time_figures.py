@@ -1,6 +1,7 @@
 """Pictures over time: where the time to the first token goes, and what fills the caches."""
 
 from itertools import groupby
+from math import floor, log10
 from statistics import fmean
 from typing import Any
 
@@ -22,7 +23,14 @@ def draw_ttft_by_turn(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[
         for order, (part, field) in enumerate(zip(TTFT_PARTS, TTFT_FIELDS, strict=True)):
             mean_ms = fmean(row[field] for row in rows) / 1000
             table.append({"turn": turn, "part": part, "order": order, "ms": round(mean_ms, 3)})
-    turns = {"field": "turn", "type": "ordinal", "title": "turn", "axis": {"labelAngle": 0}}
+    turns = {
+        "field": "turn",
+        "type": "ordinal",
+        "title": "turn",
+        "axis": {"labelAngle": 0},
+        # One turn alone is no bar as wide as the page.
+        "scale": {"paddingInner": 0.2, "paddingOuter": max(0.2, (4 - len(sums)) / 2)},
+    }
     height = {
         "field": "ms",
         "type": "quantitative",
@@ -36,12 +44,7 @@ def draw_ttft_by_turn(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[
         "encoding": {
             "x": turns,
             "y": height,
-            "color": {
-                "field": "part",
-                "type": "nominal",
-                "scale": colours(TTFT_PARTS),
-                "legend": {"columns": 5},
-            },
+            "color": {"field": "part", "type": "nominal", "scale": colours(TTFT_PARTS)},
             "order": {"field": "order"},
             "tooltip": tooltip(turn="turn", part="stage", ms="ms, mean over users"),
         },
@@ -121,7 +124,7 @@ class _Panel:
     def __init__(self, name: str, ground: float, capacity_mb: float, peak_mb: float) -> None:
         self.name, self.ground, self.capacity_mb, self.peak_mb = name, ground, capacity_mb, peak_mb
         self.shows_capacity = peak_mb >= LEAST_SHARE * capacity_mb
-        self.top_mb = capacity_mb if self.shows_capacity else max(peak_mb * 1.15, capacity_mb * 1e-6)
+        self.top_mb = capacity_mb if self.shows_capacity else _round_up(peak_mb)
 
     def height(self, mb: str) -> str:
         """Vega expression of a height, from one of megabytes."""
@@ -160,6 +163,7 @@ def _area(name: str, panel: _Panel, low_mb: str, high_mb: str) -> Spec:
                 "type": "quantitative",
                 "title": "modelled time, s",
                 "scale": {"zero": True, "nice": False},
+                "axis": {"tickCount": 8},
             },
             "y": {"field": "low", "type": "quantitative"},
             "y2": {"field": "high"},
@@ -187,5 +191,11 @@ def _panel_axis(*panels: _Panel) -> Spec:
     }
 
 
+def _round_up(mb: float) -> float:
+    """To a round number, for the top of an axis."""
+    power = 10.0 ** floor(log10(mb)) if mb > 0 else 1.0
+    return next(digit * power for digit in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if mb <= digit * power * (1 + 1e-9))
+
+
 def _megabytes(mb: float) -> str:
-    return f"{mb:,.0f}" if mb >= 100 or mb == 0 else f"{mb:.1f}"
+    return f"{mb:,.0f}" if mb >= 100 or mb == round(mb) else f"{mb:.1f}"

@@ -22,10 +22,12 @@ REASONS = {
     "salt_changed": "salt\nchanged",
     "id_changed": "id\nchanged",
 }
+NOT_YET = "not yet\nsent"
 STAGES = ("upload", "preprocess", "encode")  # each a column; the KV of the prompt is a fourth, twice as wide
 GAP = 0.12  # of a column, for the arrow to the next one
 KV_LEFT, RIGHT = 3, 5
 CELL = 0.84  # of a row
+THIS_TURN = {"filter": "datum.turn == turn"}
 WORDS = {
     "type": "text",
     "fontSize": 11,
@@ -53,11 +55,7 @@ def draw_image_way(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[Spe
         ),
         "height": rows * (52 if rows <= 6 else 42),
         "params": [slider],
-        "transform": [{"filter": "datum.turn == turn"}],
-        "layer": [
-            *_stage_layers(table, pictures),
-            *_kv_layers(table, pictures),
-        ],
+        "layer": [_stages(table, pictures), _kv(table, pictures)],
         "encoding": {"x": _columns(), "y": _rows(rows, pictures)},
     }
     return spec, table
@@ -121,115 +119,91 @@ def _headlines(table: Rows, last: int) -> list[str]:
     return lines
 
 
-def _stage_layers(table: Rows, pictures: int) -> list[Spec]:
-    """Cells of the first three columns, their text, and the arrows that lead on."""
-    cells = {
-        "values": [
-            {
-                "turn": row["turn"],
-                "row": row["user"] * pictures + row["picture"],
-                "column": column,
-                "what": f"{row['file_kb']:,.0f} kB\n{row['sent']}" if stage == "upload" else row[stage],
-            }
-            for row in table
-            for column, stage in enumerate(STAGES)
-        ]
+def _stages(table: Rows, pictures: int) -> Spec:
+    """Cells of the first three columns, their words, and the arrows that lead on."""
+    words = {"x": {"field": "centre"}, "y": {"field": "middle"}, "text": {"field": "text"}}
+    said = {"tooltip": tooltip(stage="stage", text="what was found")}
+    computed = [{"filter": "datum.column > 0"}]
+    arrow = {
+        "type": "point",
+        "shape": "triangle-right",
+        "filled": True,
+        "size": 45,
+        "color": GREY,
+        "opacity": 1,
     }
-    place = [
-        {"calculate": f"datum.column + {1 - GAP}", "as": "right"},
-        {"calculate": f"datum.column + {(1 - GAP) / 2}", "as": "centre"},
-        {"calculate": f"datum.row + {(1 - CELL) / 2}", "as": "top"},
-        {"calculate": f"datum.row + {(1 + CELL) / 2}", "as": "bottom"},
-        {"calculate": "datum.row + 0.5", "as": "middle"},
-        {"calculate": f"({REASONS!r})[datum.what] || datum.what", "as": "text"},
-        {"calculate": f"{list(STAGES)!r}[datum.column]", "as": "stage"},
-        {
-            "calculate": f"({_state_of_reason()!r})[datum.what] || '{AGAIN}'",
-            "as": "state",
-        },
-    ]
-    turn = [{"filter": "datum.turn == turn"}]
     box = {
         "x": {"field": "column"},
         "x2": {"field": "right"},
         "y": {"field": "top"},
         "y2": {"field": "bottom"},
+        "color": _state_colour(),
     }
-    words = {"x": {"field": "centre"}, "y": {"field": "middle"}, "text": {"field": "text"}}
-    said = {"tooltip": tooltip(stage="stage", text="")}
-    return [
-        {
-            "data": cells,
-            "transform": [*turn, *place, {"filter": "datum.column > 0"}],
-            "mark": {"type": "rect", "cornerRadius": 5},
-            "encoding": box | said | {"color": _state_colour()},
-        },
-        {
-            "data": cells,
-            "transform": [*turn, *place, {"filter": "datum.column > 0"}],
-            "mark": CELL_WORDS,
-            "encoding": words | said,
-        },
-        {
-            # Nothing spares an upload, so it is not one of the colours.
-            "data": cells,
-            "transform": [*turn, *place, {"filter": "datum.column == 0"}],
-            "mark": WORDS,
-            "encoding": words,
-        },
-        {
-            "data": cells,
-            "transform": [*turn, *place, {"calculate": f"datum.column + {1 - GAP / 2}", "as": "gap"}],
-            "mark": {
-                "type": "point",
-                "shape": "triangle-right",
-                "filled": True,
-                "size": 45,
-                "color": GREY,
-                "opacity": 1,
+    return {
+        "data": {"values": _cells(table, pictures)},
+        "transform": [THIS_TURN, *_cell_places()],
+        "layer": [
+            {"transform": computed, "mark": {"type": "rect", "cornerRadius": 5}, "encoding": box | said},
+            {"transform": computed, "mark": CELL_WORDS, "encoding": words | said},
+            # Nothing spares an upload, so it has none of the colours.
+            {"transform": [{"filter": "datum.column == 0"}], "mark": WORDS, "encoding": words},
+            {
+                "transform": [{"filter": f"datum.what != {NOT_YET!r}"}],
+                "mark": arrow,
+                "encoding": {"x": {"field": "gap"}, "y": {"field": "middle"}},
             },
-            "encoding": {"x": {"field": "gap"}, "y": {"field": "middle"}},
-        },
-    ]
+        ],
+    }
 
 
-def _kv_layers(table: Rows, pictures: int) -> list[Spec]:
-    """A bar a user, as tall as all the pictures of the turn: found, lost, new."""
-    prompts: dict[tuple[int, int], dict[str, Any]] = {}
+def _cells(table: Rows, pictures: int) -> Rows:
+    """What each stage did with each picture; where a chat will hold a picture later, only that."""
+    cells = []
+    places = set()
     for row in table:
-        key = row["turn"], row["user"]
-        found, lost, whole = row["kv_found_tokens"], row["kv_lost_tokens"], row["prompt_tokens"]
-        prompts[key] = {
-            "turn": row["turn"],
-            "user": row["user"],
-            "row": row["user"] * pictures,
-            "tall": row["picture"] + 1,
-            FOUND: found,
-            AGAIN: lost,
-            FIRST: whole - found - lost,
-            "text": f"{found:,} of {whole:,} found" + (f"\n{_why(row['prefix'])}" if lost else ""),
-        }
-    data = {"values": list(prompts.values())}
-    place = [
-        {"filter": "datum.turn == turn"},
-        {"calculate": f"datum.row + {(1 - CELL) / 2}", "as": "top"},
-        {"calculate": f"datum.row + datum.tall - {(1 - CELL) / 2}", "as": "bottom"},
-        {"calculate": "datum.row + datum.tall / 2", "as": "middle"},
+        place = row["user"] * pictures + row["picture"]
+        places.add((row["turn"], place))
+        sent = f"{row['file_kb']:,.0f} kB\n{row['sent']}"
+        for column, what in enumerate((sent, row["preprocess"], row["encode"])):
+            cells.append({"turn": row["turn"], "row": place, "column": column, "what": what})
+    missing = {(turn, place) for turn, _ in places for _, place in places} - places
+    return cells + [
+        {"turn": turn, "row": place, "column": 0, "what": NOT_YET} for turn, place in sorted(missing)
     ]
+
+
+def _cell_places() -> Rows:
+    """From a cell's row and column to its corners, its words and its colour."""
+    states = {"hit": FOUND, "not_needed": NOT_NEEDED, "first": FIRST}
+    expressions = {
+        "right": f"datum.column + {1 - GAP}",
+        "centre": f"datum.column + {(1 - GAP) / 2}",
+        "gap": f"datum.column + {1 - GAP / 2}",
+        "top": f"datum.row + {(1 - CELL) / 2}",
+        "bottom": f"datum.row + {(1 + CELL) / 2}",
+        "middle": "datum.row + 0.5",
+        "text": f"({REASONS!r})[datum.what] || datum.what",
+        "stage": f"{list(STAGES)!r}[datum.column]",
+        "state": f"({states!r})[datum.what] || {AGAIN!r}",
+    }
+    return [{"calculate": expression, "as": name} for name, expression in expressions.items()]
+
+
+def _kv(table: Rows, pictures: int) -> Spec:
+    """A bar a user, as tall as all the pictures of the turn: found, computed again, new."""
     parts = [FOUND, AGAIN, FIRST]
+    stack = {
+        "stack": "tokens",
+        "groupby": ["row"],
+        "sort": [{"field": "part"}],
+        "offset": "normalize",
+        "as": ["from", "to"],
+    }
     bar = {
-        "data": data,
         "transform": [
-            *place,
             {"fold": parts, "as": ["state", "tokens"]},
             {"calculate": f"indexof({parts!r}, datum.state)", "as": "part"},
-            {
-                "stack": "tokens",
-                "groupby": ["row"],
-                "sort": [{"field": "part"}],
-                "offset": "normalize",
-                "as": ["from", "to"],
-            },
+            stack,
             {"filter": "datum.tokens > 0"},
             {"calculate": f"{KV_LEFT} + {RIGHT - KV_LEFT} * datum.from", "as": "left"},
             {"calculate": f"{KV_LEFT} + {RIGHT - KV_LEFT} * datum.to", "as": "right"},
@@ -245,8 +219,6 @@ def _kv_layers(table: Rows, pictures: int) -> list[Spec]:
         },
     }
     words = {
-        "data": data,
-        "transform": place,
         "mark": CELL_WORDS,
         "encoding": {
             "x": {"datum": (KV_LEFT + RIGHT) / 2},
@@ -254,19 +226,42 @@ def _kv_layers(table: Rows, pictures: int) -> list[Spec]:
             "text": {"field": "text"},
         },
     }
-    return [bar, words]
+    return {
+        "data": {"values": _prompts(table, pictures)},
+        "transform": [
+            THIS_TURN,
+            {"calculate": f"datum.row + {(1 - CELL) / 2}", "as": "top"},
+            {"calculate": f"datum.row + datum.tall - {(1 - CELL) / 2}", "as": "bottom"},
+            {"calculate": "datum.row + datum.tall / 2", "as": "middle"},
+        ],
+        "layer": [bar, words],
+    }
+
+
+def _prompts(table: Rows, pictures: int) -> Rows:
+    """The prompt's tokens of each turn and user by what became of their KV."""
+    prompts: dict[tuple[int, int], dict[str, Any]] = {}
+    for row in table:
+        found, lost, whole = row["kv_found_tokens"], row["kv_lost_tokens"], row["prompt_tokens"]
+        prompts[row["turn"], row["user"]] = {
+            "turn": row["turn"],
+            "user": row["user"],
+            "row": row["user"] * pictures,
+            "tall": row["picture"] + 1,
+            FOUND: found,
+            AGAIN: lost,
+            FIRST: whole - found - lost,
+            "text": f"{found:,} of {whole:,} found" + (f"\n{_why(row['prefix'])}" if lost else ""),
+        }
+    return list(prompts.values())
 
 
 def _why(reason: str) -> str:
     return REASONS[reason].replace("\n", " ")
 
 
-def _state_of_reason() -> dict[str, str]:
-    return {"hit": FOUND, "not_needed": NOT_NEEDED, "first": FIRST}
-
-
 def _state_colour() -> Spec:
-    return {"field": "state", "type": "nominal", "scale": colours(STATES), "legend": {"columns": 4}}
+    return {"field": "state", "type": "nominal", "scale": colours(STATES), "legend": {"columns": 2}}
 
 
 def _columns() -> Spec:
@@ -285,6 +280,7 @@ def _columns() -> Spec:
             "domain": False,
             "labelOverlap": False,
             "labelFlush": False,
+            "labelFontSize": 11,
         },
     }
 
