@@ -132,6 +132,9 @@ RUN_LONG_S = positive_int("STAFFLOOP_RUN_LONG_S", 10)
 # How long a queued run waits for a worker that has its engine version.
 RUN_VERSION_PATIENCE_S = positive_int("STAFFLOOP_RUN_VERSION_PATIENCE_S", 300)
 
+# How long reports and figures are kept; scores and grades stay. 0: for ever.
+KEEP_REPORTS_DAYS = positive_int("STAFFLOOP_KEEP_REPORTS_DAYS", 0, least=0)
+
 CELERY_BROKER_URL = BROKER_URL
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True

@@ -82,7 +82,8 @@ def difference(run: Run) -> dict[str, Any]:
     if origin is None:
         raise Conflict("This run was not varied from another.")
     require_graded(run)
-    assert run.report is not None and origin.report is not None
+    if run.report is None or origin.report is None:
+        raise Conflict("The report of one of the two runs is kept no longer.")
     altered = [
         {"name": name, "before": origin.params.get(name), "after": value}
         for name, value in run.params.items()

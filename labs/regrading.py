@@ -68,6 +68,7 @@ class Plan:
 
     rubric_hash: str
     runs_seen: int
+    reports_removed: int  # of them; these keep the score that they have
     runs: tuple[RunChange, ...]
     grades: tuple[GradeLine, ...]
     manual: tuple[GradeLine, ...]  # differ from the runs' worth and stay, because a person set them
@@ -83,26 +84,35 @@ def plan_regrade(task: LabTask) -> Plan:
     changes: list[RunChange] = []
     failing: list[str] = []
     best: dict[tuple[int, int], tuple[Run, Decimal]] = {}
-    seen = 0
+    seen = removed = 0
     for run in graded_runs(task).iterator(chunk_size=CHUNK):
         seen += 1
-        assert run.report is not None  # the table's own constraint
         try:
-            sheet = rubric.grade(run.report["metrics"], criteria, prediction=run.prediction)
+            change, score = judge_again(run, criteria)
         except Unmeasured as exc:
             failing.append(f"run {run.public_id}: {exc}")
             continue
-        if change := change_of(run, sheet, criteria.fingerprint):
+        if change:
             changes.append(change)
+        removed += run.report is None
         attempt = run.task_attempt
         assert attempt is not None
         whose = (run.learner_id, attempt.offering_id)
-        if not attempt.practice and (whose not in best or sheet.score > best[whose][1]):
-            best[whose] = (run, sheet.score)
+        if not attempt.practice and (whose not in best or score > best[whose][1]):
+            best[whose] = (run, score)
     if failing:
         raise CannotRegrade(failing)
     grades, manual = grade_lines(task, best)
-    return Plan(criteria.fingerprint, seen, tuple(changes), grades, manual)
+    return Plan(criteria.fingerprint, seen, removed, tuple(changes), grades, manual)
+
+
+def judge_again(run: Run, criteria: rubric.Rubric) -> tuple[RunChange | None, Decimal]:
+    """(what changes, the score that it is worth now). A run whose report was removed keeps its score."""
+    if run.report is None:
+        assert run.score is not None
+        return None, run.score
+    sheet = rubric.grade(run.report["metrics"], criteria, prediction=run.prediction)
+    return change_of(run, sheet, criteria.fingerprint), sheet.score
 
 
 def usable_rubric(task: LabTask) -> rubric.Rubric:

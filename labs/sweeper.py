@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 from labs import dispatch
 from labs.models import Run, TaskAttempt, Worker
 from labs.preparation import preparable
+from labs.retention import remove_old_reports
 from labs.scheduling import fail_versions_without_worker, fair_order, free_slots
 from labs.streaming.tickets import forget_old_tickets
 from labs.sweeps import unheard_sweeps
@@ -45,6 +46,7 @@ def sweep(*, reap: bool = True) -> None:
     forget_dead_workers()
     forget_old_answers()
     forget_old_tickets()
+    remove_old_reports()
 
 
 def wake_for_unheard_runs(free: int) -> None:
@@ -101,7 +103,10 @@ def unheard_preparations() -> list[int]:
 def ask_for_drawings(free: int) -> None:
     """Of graded runs whose figures were asked for long ago, or never, and are not there. No more than could begin."""
     undrawn = Run.objects.filter(
-        state=Run.State.GRADED, figures__isnull=True, figures_tries__lt=settings.RUN_MAX_TRIES
+        state=Run.State.GRADED,
+        report__isnull=False,
+        figures__isnull=True,
+        figures_tries__lt=settings.RUN_MAX_TRIES,
     )
     long_ago = Now() - timedelta(seconds=settings.SWEEP_RESEND_S)
     unheard = Q(figures_sent_at__lt=long_ago) | Q(figures_sent_at__isnull=True, finished_at__lt=long_ago)

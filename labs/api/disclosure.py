@@ -53,7 +53,9 @@ class RunSerializer(serializers.ModelSerializer[Run]):
     )
     seed = serializers.SerializerMethodField(help_text="Of a task's run null, until it is graded.")
     varied_from = serializers.SerializerMethodField(help_text="Id of the run that this one repeats, altered.")
-    metrics = serializers.SerializerMethodField(help_text="By the lab's schema `metrics`; null until graded.")
+    metrics = serializers.SerializerMethodField(
+        help_text="By the lab's schema `metrics`; null until graded, and once the report is removed."
+    )
     invariants = serializers.SerializerMethodField(
         help_text="name → {state, first_event}; null until graded."
     )
@@ -123,17 +125,13 @@ class RunSerializer(serializers.ModelSerializer[Run]):
 
     @extend_schema_field(dict[str, Any])
     def get_params(self, run: Run) -> dict[str, Any]:
-        if run.task_attempt is None or run.report is not None:
-            return dict(run.params)
-        # A run from before an upgrade lacks what the task has opened since.
-        opened = run.task_attempt.task.task_kind.open_parameters
-        return {name: run.params[name] for name in opened if name in run.params}
+        return run.disclosed_params()
 
     def get_varied_from(self, run: Run) -> str | None:
         return str(run.varied_from.public_id) if run.varied_from else None
 
     def get_seed(self, run: Run) -> int | None:
-        return run.seed if run.task_attempt is None or run.report is not None else None
+        return run.seed if run.is_disclosed else None
 
     @extend_schema_field(dict[str, Any] | None)  # type: ignore[arg-type]
     def get_metrics(self, run: Run) -> Any:

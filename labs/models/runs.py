@@ -106,6 +106,10 @@ class Run(models.Model):
         max_length=64, help_text="Of the lab when it was submitted; only a worker that has it takes the run."
     )
     report = models.JSONField(null=True)
+    report_removed_at = models.DateTimeField(
+        null=True,
+        help_text="When the report was let go, having been kept for as long as the site keeps them.",
+    )
     provenance = models.JSONField(null=True)
     reused = models.BooleanField(default=False, help_text="The report is that of an equal earlier run.")
     sheet = models.JSONField(null=True, help_text="The criteria as judged.")
@@ -137,7 +141,8 @@ class Run(models.Model):
                 name="run_score_within_zero_and_one",
             ),
             models.CheckConstraint(
-                condition=Q(report__isnull=False) | ~Q(state="graded"), name="graded_run_has_its_report"
+                condition=Q(report__isnull=False) | Q(report_removed_at__isnull=False) | ~Q(state="graded"),
+                name="graded_run_has_or_had_its_report",
             ),
         ]
         indexes = [
@@ -156,6 +161,19 @@ class Run(models.Model):
     @property
     def is_terminal(self) -> bool:
         return self.state not in self.ACTIVE
+
+    @property
+    def is_disclosed(self) -> bool:
+        """Whether seed and drawn parameters may be shown: nothing of it is still to be judged."""
+        return self.task_attempt is None or self.state == self.State.GRADED
+
+    def disclosed_params(self) -> dict[str, Any]:
+        """All parameters, or those that the learner has set while the rest is hidden."""
+        if self.task_attempt is None or self.is_disclosed:
+            return dict(self.params)
+        # A run from before an upgrade lacks what the task has opened since.
+        opened = self.task_attempt.task.task_kind.open_parameters
+        return {name: self.params[name] for name in opened if name in self.params}
 
     def claim(self, lease_s: float, worker: Worker | None = None) -> bool:
         """Take a queued run for a worker. Of any number of callers one wins."""

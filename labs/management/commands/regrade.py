@@ -55,6 +55,8 @@ class Command(BaseCommand):
             f"{len(plan.runs) - moved} only their sheet; {len(plan.grades)} grade(s) change, "
             f"{len(plan.manual)} set by hand differ and stay"
         )
+        if plan.reports_removed:
+            self.stdout.write(f"{plan.reports_removed} run(s) have no report any more and keep their score")
 
     def confirmed(self) -> bool:
         if not sys.stdin.isatty():
