@@ -155,6 +155,7 @@ def _area(name: str, panel: _Panel, low_mb: str, high_mb: str) -> Spec:
         "transform": [
             {"calculate": panel.height(low_mb), "as": "low"},
             {"calculate": panel.height(high_mb), "as": "high"},
+            {"calculate": repr(name), "as": "fill"},
         ],
         "mark": {"type": "area", "interpolate": "step-after"},
         "encoding": {
@@ -167,7 +168,7 @@ def _area(name: str, panel: _Panel, low_mb: str, high_mb: str) -> Spec:
             },
             "y": {"field": "low", "type": "quantitative"},
             "y2": {"field": "high"},
-            "color": {"datum": name, "type": "nominal", "scale": colours(FILLS)},
+            "color": {"field": "fill", "type": "nominal", "scale": colours(FILLS)},
         },
     }
 
