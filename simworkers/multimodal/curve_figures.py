@@ -29,7 +29,7 @@ def draw_image_tokens(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[
         widest = max(widest, params["image_width_px"])
     width = {
         "type": "quantitative",
-        "title": "width of the picture, px (height five eighths of it)",
+        "title": "width, px (height: 5/8 of it)",
         "scale": {"domain": [0, widest], "nice": False},
         "axis": {"format": "d", "tickCount": 8},
     }

@@ -71,7 +71,7 @@ def _ttft_headline(table: Rows, sums: Rows) -> Spec:
     )
 
 
-HELD, FINDABLE, EMBEDDINGS = "KV held by requests", "KV that can be found again", "embeddings"
+HELD, FINDABLE, EMBEDDINGS = "KV held by requests", "KV to be found again", "embeddings"
 FILLS = {HELD: BLUE, FINDABLE: SKY, EMBEDDINGS: GREEN}
 PANEL_GAP = 0.3  # between the two panels; each is 1 high
 LEAST_SHARE = 0.25  # a cache filled less than this is drawn larger, its capacity out of sight

@@ -4,6 +4,7 @@ from typing import Any
 
 from simworkers.drawing import GREEN, GREY, ORANGE, SKY, colours
 from simworkers.multimodal.figure_parts import Rows, Spec, headline, tooltip
+from simworkers.multimodal.way_table import tabulate_way
 
 FOUND, NOT_NEEDED, FIRST, AGAIN = "found in a cache", "not needed", "computed: new", "computed again"
 STATES = {FOUND: GREEN, NOT_NEEDED: SKY, FIRST: GREY, AGAIN: ORANGE}
@@ -27,6 +28,7 @@ STAGES = ("upload", "preprocess", "encode")  # each a column; the KV of the prom
 GAP = 0.12  # of a column, for the arrow to the next one
 KV_LEFT, RIGHT = 3, 5
 CELL = 0.84  # of a row
+NARROW = "width < 400"  # a phone; width is a signal of Vega's, the plot's width in px
 THIS_TURN = {"filter": "datum.turn == turn"}
 WORDS = {
     "type": "text",
@@ -40,17 +42,17 @@ CELL_WORDS = WORDS | {"color": "black"}  # on every colour of the palette but th
 
 def draw_image_way(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[Spec, Rows]:
     """A row a picture, a column a stage; a slider walks the turns."""
-    turns = sorted(metrics["turns"], key=lambda turn: (turn["turn"], turn["user"]))
-    table = _table(turns)
+    table = tabulate_way(metrics["turns"])
     last = max(row["turn"] for row in table)
     pictures = max(row["picture"] for row in table) + 1
     rows = (max(row["user"] for row in table) + 1) * pictures
     slider: Spec = {"name": "turn", "value": min(2, last)}
     if last > 1:
         slider["bind"] = {"input": "range", "min": 1, "max": last, "step": 1, "name": "Turn "}
+    lines = _headlines(table, last)
     spec = {
         "title": headline(
-            {"expr": f"{_headlines(table, last)!r}[turn - 1]"},
+            {"expr": f"{NARROW} ? {lines!r}[turn - 1] : join({lines!r}[turn - 1], ' ')"},
             "wide bar: KV of the whole prompt; green was found, orange is computed again, grey is new",
         ),
         "height": rows * (52 if rows <= 6 else 42),
@@ -61,53 +63,8 @@ def draw_image_way(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[Spe
     return spec, table
 
 
-def _table(turns: Rows) -> Rows:
-    """One row a turn, user and picture; the KV columns speak of the turn's whole prompt."""
-    before: dict[tuple[int, int], dict[str, Any]] = {}
-    table = []
-    for turn in turns:
-        for picture in turn["pictures"]:
-            place = turn["user"], picture["picture"]
-            table.append(
-                {
-                    "turn": turn["turn"],
-                    "user": turn["user"],
-                    "picture": picture["picture"],
-                    "file_kb": round(picture["file_bytes"] / 1000, 1),
-                    "sent": _what_was_sent(picture, before.get(place)),
-                    "preprocess": picture["preprocess"],
-                    "encode": picture["encode"],
-                    "image_tokens": picture["tokens"],
-                    "prefix": turn["prefix"],
-                    "kv_found_tokens": turn["cached_tokens"],
-                    "kv_lost_tokens": turn["reusable_tokens"] - turn["cached_tokens"],
-                    "prompt_tokens": turn["prompt_tokens"],
-                }
-            )
-            before[place] = picture
-    return table
-
-
-def _what_was_sent(picture: dict[str, Any], before: dict[str, Any] | None) -> str:
-    """The file beside the one that the turn before sent."""
-    if before is None:
-        return "new file"
-    if picture["file"] == before["file"]:
-        return "same file"
-    if picture["pixels"] == before["pixels"]:
-        return "same pixels"
-    if picture["changed_share"] is None:
-        return "other size"
-    return f"{_percent(picture['changed_share'])} differs"
-
-
-def _percent(share: float) -> str:
-    percent = 100 * share
-    return f"{percent:.0f}%" if percent >= 9.5 else f"{percent:.1f}%" if percent >= 0.05 else "<0.1%"
-
-
-def _headlines(table: Rows, last: int) -> list[str]:
-    """What one sees in each turn."""
+def _headlines(table: Rows, last: int) -> list[list[str]]:
+    """What one sees in each turn, in two lines for where it is narrow."""
     lines = []
     for number in range(1, last + 1):
         shown = [row for row in table if row["turn"] == number]
@@ -115,7 +72,9 @@ def _headlines(table: Rows, last: int) -> list[str]:
         prompts = {row["user"]: row for row in shown}.values()
         found = sum(row["kv_found_tokens"] for row in prompts) / sum(row["prompt_tokens"] for row in prompts)
         verb = "picture encoded" if len(shown) == 1 else "pictures encoded"
-        lines.append(f"Turn {number} of {last}: {encoded} of {len(shown)} {verb}, {found:.0%} of KV found")
+        lines.append(
+            [f"Turn {number} of {last}: {encoded} of {len(shown)} {verb},", f"{found:.0%} of KV found"]
+        )
     return lines
 
 
@@ -233,6 +192,7 @@ def _kv(table: Rows, pictures: int) -> Spec:
             {"calculate": f"datum.row + {(1 - CELL) / 2}", "as": "top"},
             {"calculate": f"datum.row + datum.tall - {(1 - CELL) / 2}", "as": "bottom"},
             {"calculate": "datum.row + datum.tall / 2", "as": "middle"},
+            {"calculate": f"datum.share + ({NARROW} ? '' : ' found') + datum.why", "as": "text"},
         ],
         "layer": [bar, words],
     }
@@ -251,7 +211,8 @@ def _prompts(table: Rows, pictures: int) -> Rows:
             FOUND: found,
             AGAIN: lost,
             FIRST: whole - found - lost,
-            "text": f"{found:,} of {whole:,} found" + (f"\n{_why(row['prefix'])}" if lost else ""),
+            "share": f"{found:,} of {whole:,}",
+            "why": f"\n{_why(row['prefix'])}" if lost else "",
         }
     return list(prompts.values())
 
@@ -267,6 +228,7 @@ def _state_colour() -> Spec:
 def _columns() -> Spec:
     centres = [n + (1 - GAP) / 2 for n in range(len(STAGES))] + [(KV_LEFT + RIGHT) / 2]
     names = [*STAGES, "prompt's KV"]
+    brief = [name.replace("preprocess", "preproc.") for name in names]
     return {
         "type": "quantitative",
         "title": None,
@@ -274,7 +236,7 @@ def _columns() -> Spec:
         "axis": {
             "orient": "top",
             "values": centres,
-            "labelExpr": f"{names!r}[datum.value > 3 ? 3 : floor(datum.value)]",
+            "labelExpr": f"({NARROW} ? {brief!r} : {names!r})[min(floor(datum.value), {len(STAGES)})]",
             "grid": False,
             "ticks": False,
             "domain": False,
@@ -287,13 +249,14 @@ def _columns() -> Spec:
 
 def _rows(rows: int, pictures: int) -> Spec:
     names = [f"user {n // pictures}" if n % pictures == 0 else "2nd picture" for n in range(rows)]
+    brief = [name.removesuffix(" picture") for name in names]
     return {
         "type": "quantitative",
         "title": None,
         "scale": {"domain": [0, rows], "reverse": True, "nice": False, "zero": False},
         "axis": {
             "values": [n + 0.5 for n in range(rows)],
-            "labelExpr": f"{names!r}[floor(datum.value)]",
+            "labelExpr": f"({NARROW} ? {brief!r} : {names!r})[floor(datum.value)]",
             "grid": False,
             "ticks": False,
             "domain": False,
