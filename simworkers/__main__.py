@@ -5,6 +5,7 @@ Exit 0: done. 1: a run broke an invariant (its report is printed all the same), 
 """
 
 import argparse
+import base64
 import contextlib
 import json
 import os
@@ -86,9 +87,15 @@ def _parser() -> Parser:
         default=[],
         help="one parameter, over --params; the value is read as JSON, else as a string",
     )
+    run.add_argument(
+        "--image", metavar="FILE", help="a picture of your own, for labs that take one (512 KiB at most)"
+    )
     run.add_argument("--seed", type=int, default=0, help="draws the traffic, 0 … 2**63 − 1 (default 0)")
     run.add_argument(
-        "--device", choices=("cpu", "cuda", "auto"), default="cpu", help="where the experts run (default cpu)"
+        "--device",
+        choices=("cpu", "cuda", "auto"),
+        default="cpu",
+        help="where the tensors live (default cpu)",
     )
     run.add_argument("--out", metavar="FILE", help="also write the report to this file")
     run.set_defaults(command=run_lab)
@@ -129,12 +136,16 @@ def run_lab(options: argparse.Namespace) -> int:
     values = {} if options.params is None else _read_json(options.params, "params")
     if not isinstance(values, dict):
         raise InvalidInput(f"params: {options.params} holds no JSON object")
-    params = _validate(job.params, values | dict(_assignment(text) for text in options.set), "params")
+    values = values | _own_image(job, options.image) | dict(_assignment(text) for text in options.set)
+    params = _validate(job.params, values, "params")
     if not 0 <= options.seed < 2**63:
         raise InvalidInput("seed: must lie in 0 … 2**63 − 1")
     out = None if options.out is None else _writable(options.out)
     device = _choose_device(options.device)
-    report = catalog.resolve(job.simulate)(params, options.seed, _show_progress(), device=device)
+    try:
+        report = catalog.resolve(job.simulate)(params, options.seed, _show_progress(), device=device)
+    except jobs.InvalidParameter as error:
+        raise InvalidInput(str(error)) from None
     text = _json(report.model_dump(mode="json"))
     if out is not None:
         _write_whole(out, text + "\n")
@@ -186,6 +197,15 @@ def _line(found: Any, whole: str) -> str:
     return f"{field}: {message}"
 
 
+def _own_image(job: jobs.Job, name: str | None) -> dict[str, Any]:
+    """The parameters that hand in a picture; whether it is one says the lab."""
+    if name is None:
+        return {}
+    if "own_image" not in job.params.model_fields:
+        raise InvalidInput(f"image: {job.name} takes no picture")
+    return {"picture": "own", "own_image": base64.b64encode(_read_file(name, "image")).decode()}
+
+
 def _assignment(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name:
@@ -196,7 +216,7 @@ def _assignment(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _read_json(name: str, field: str) -> Any:
+def _read_file(name: str, field: str) -> bytes:
     try:
         with Path(name).open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -205,6 +225,11 @@ def _read_json(name: str, field: str) -> Any:
         raise InvalidInput(f"{field}: cannot read {name!r}: {reason}") from None
     if len(data) > MAX_FILE_BYTES:
         raise InvalidInput(f"{field}: {name} is larger than {MAX_FILE_BYTES // 2**20} MiB")
+    return data
+
+
+def _read_json(name: str, field: str) -> Any:
+    data = _read_file(name, field)
     try:
         return strict_json.parse(data.decode("utf-8-sig"))
     except UnicodeDecodeError:

@@ -13,6 +13,7 @@ from typing import Any
 
 from simworkers.jobs import Job
 from simworkers.moe.job import MOE_EPLB
+from simworkers.multimodal.job import MULTIMODAL_CACHE
 
 
 class UnknownLab(KeyError):
@@ -22,7 +23,7 @@ class UnknownLab(KeyError):
         return str(self.args[0])
 
 
-_JOBS = {job.name: job for job in (MOE_EPLB,)}
+_JOBS = {job.name: job for job in (MOE_EPLB, MULTIMODAL_CACHE)}
 
 _ROOT = Path(__file__).parent
 

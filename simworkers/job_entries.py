@@ -28,7 +28,10 @@ def run_job(lab: str, params: dict[str, Any], seed: int, progress: Progress) -> 
     except ValidationError as error:
         lines = [f"{'.'.join(map(str, e['loc'])) or 'params'}: {e['msg']}" for e in error.errors()]
         raise InvalidCall("\n".join(lines)) from error
-    return catalog.resolve(job.simulate)(checked, seed, progress).model_dump()
+    try:
+        return catalog.resolve(job.simulate)(checked, seed, progress).model_dump()
+    except jobs.InvalidParameter as error:
+        raise InvalidCall(str(error)) from error
 
 
 def prepare_task(lab: str, kind: str, seed: int, progress: Progress) -> Any:

@@ -66,6 +66,10 @@ class Job:
     sweep: str | None = None
 
 
+class InvalidParameter(ValueError):
+    """A parameter that only the run could find wrong, as a picture that cannot be decoded: "field: message"."""
+
+
 class PreparedInstance(BaseModel):
     """A drawn task: locked values (and the defaults of open ones), what the learner sees, the graded
     run's seed."""

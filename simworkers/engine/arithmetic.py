@@ -55,10 +55,12 @@ class Layout:
         single = [segment for segment in self.segments if segment.rows == 1]
         if not single:
             return None
-        contexts = torch.tensor([segment.context for segment in single])
+        device = single[0].slots.device
+        contexts = torch.tensor([segment.context for segment in single], device=device)
         slots = torch.nn.utils.rnn.pad_sequence([segment.slots for segment in single], batch_first=True)
-        hidden = torch.arange(slots.shape[1]) >= contexts[:, None]
-        return Padded(torch.tensor([segment.row for segment in single]), slots, hidden[:, None, None])
+        hidden = torch.arange(slots.shape[1], device=device) >= contexts[:, None]
+        rows = torch.tensor([segment.row for segment in single], device=device)
+        return Padded(rows, slots, hidden[:, None, None])
 
 
 ReadKv = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]  # slots → keys, values [C, K, D]
@@ -120,7 +122,8 @@ def attend_causally(
     kv_heads, context = keys.shape[1], len(keys)
     grouped = queries.view(count, kv_heads, -1, dim).permute(1, 2, 0, 3)  # [K, R, t, D]
     scores = grouped.flatten(1, 2) @ keys.permute(1, 2, 0) / math.sqrt(dim)  # [K, R·t, C]
-    hidden = torch.arange(context) > torch.arange(first, first + count)[:, None]  # [t, C]
+    own = torch.arange(first, first + count, device=queries.device)[:, None]
+    hidden = torch.arange(context, device=queries.device) > own  # [t, C]
     scores = scores.view(kv_heads, -1, count, context).masked_fill(hidden, -math.inf)
     mixed = torch.softmax(scores, dim=-1).flatten(1, 2) @ values.permute(1, 0, 2)  # [K, R·t, D]
     return mixed.view(kv_heads, -1, count, dim).permute(2, 0, 1, 3).reshape(count, heads, dim)
@@ -143,7 +146,7 @@ def attend_in_key_blocks(query: torch.Tensor, keys: torch.Tensor, values: torch.
     heads, dim = query.shape
     kv_heads = keys.shape[1]
     grouped = query.view(kv_heads, -1, dim)  # [K, R, D]
-    highest = torch.full((kv_heads, heads // kv_heads, 1), -math.inf, dtype=query.dtype)
+    highest = query.new_full((kv_heads, heads // kv_heads, 1), -math.inf)
     total = torch.zeros_like(highest)
     mixed = torch.zeros_like(grouped)
     for start in range(0, len(keys), KEY_BLOCK):

@@ -38,8 +38,10 @@ class _Layer:
 class Encoder:
     """Seeded weights and the way through them."""
 
-    def __init__(self, shape: EncoderShape, seed: int, dtype: torch.dtype = torch.float32) -> None:
-        source = WeightSource(seed, dtype)
+    def __init__(
+        self, shape: EncoderShape, seed: int, dtype: torch.dtype = torch.float32, device: str = "cpu"
+    ) -> None:
+        source = WeightSource(seed, dtype, device)
         wide = shape.hidden
         self.shape = shape
         self.embed = source.matrix("patches", wide, shape.patch_numbers)
@@ -67,7 +69,7 @@ class Encoder:
         counts = [rows * columns for rows, columns in grid]
         if sum(counts) != len(patches):
             raise ValueError(f"grid: names {sum(counts)} patches, there are {len(patches)}")
-        tiles = zip(torch.split(patches.to(self.embed.dtype), counts), grid, strict=True)
+        tiles = zip(torch.split(patches.to(self.embed), counts), grid, strict=True)
         return torch.cat([self._encode_tile(tile, *sides) for tile, sides in tiles])
 
     def _encode_tile(self, patches: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
@@ -99,4 +101,4 @@ class Encoder:
         periods = 100.0 ** (-torch.arange(quarter, dtype=torch.float64) / quarter)
         row = torch.arange(rows).repeat_interleave(columns)[:, None] * periods
         column = torch.arange(columns).repeat(rows)[:, None] * periods
-        return torch.cat([row.sin(), row.cos(), column.sin(), column.cos()], dim=1).to(self.embed.dtype)
+        return torch.cat([row.sin(), row.cos(), column.sin(), column.cos()], dim=1).to(self.embed)

@@ -173,10 +173,10 @@ class Engine:
         return tuple(encoded)
 
     def _flatten(self, plan: StepPlan) -> FlatBatch:
+        device = self.model.device
         tokens: list[int] = []
         positions, slots, segments, sampled = [], [], [], []
-        spliced_rows: list[torch.Tensor] = []
-        spliced: list[torch.Tensor] = []
+        spliced_rows, spliced = [torch.empty(0, dtype=torch.int64)], [self.model.weights.embedding[:0]]
         for span in plan.spans:
             request, row, stop = span.request, len(tokens), span.start + span.count
             seen = self.cache.slots(request.blocks, 0, stop)
@@ -193,20 +193,18 @@ class Engine:
                     known = self.encoder_cache.read(image.key)
                     spliced.append(known[first - image.offset : last - image.offset])
         return FlatBatch(
-            tokens=torch.tensor(tokens),
-            positions=torch.cat(positions),
+            tokens=torch.tensor(tokens, device=device),
+            positions=torch.cat(positions).to(device),
             slots=torch.cat(slots),
             layout=Layout(segments),
-            sampled=torch.tensor(sampled, dtype=torch.int64),
-            spliced_rows=torch.cat(spliced_rows) if spliced_rows else torch.empty(0, dtype=torch.int64),
-            spliced=torch.cat(spliced)
-            if spliced
-            else torch.empty(0, self.model.shape.hidden, dtype=self.model.dtype),
+            sampled=torch.tensor(sampled, dtype=torch.int64, device=device),
+            spliced_rows=torch.cat(spliced_rows).to(device),
+            spliced=torch.cat(spliced),
         )
 
     def _logprobs(self, logits: torch.Tensor) -> torch.Tensor:
         """[N, V] float64, row by row where the engine computes so."""
-        rows = torch.arange(len(logits))
+        rows = torch.arange(len(logits), device=logits.device)
         return self.arithmetic.map(lambda x, _: torch.log_softmax(x.to(torch.float64), dim=-1), logits, rows)
 
     def _settle(self, plan: StepPlan, logits: torch.Tensor, logprobs: torch.Tensor) -> tuple[Output, ...]:

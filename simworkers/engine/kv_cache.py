@@ -46,6 +46,11 @@ class BlockPool:
         """Blocks that carry a name, held or free."""
         return sum(len(blocks) for blocks in self._named.values())
 
+    @property
+    def num_cached_free(self) -> int:
+        """Blocks that nobody holds and that can still be found."""
+        return sum(1 for block in self._free if self._names[block] is not None)
+
     def match(self, names: Sequence[bytes]) -> list[int]:
         """Blocks of the longest leading run of names that are here. Takes nothing."""
         found = []
@@ -133,12 +138,19 @@ class KvTensors:
     """Keys and values of all layers. L layers, B blocks, S tokens a block, K key-value heads, D numbers a head."""
 
     def __init__(
-        self, layers: int, blocks: int, block_size: int, kv_heads: int, head_dim: int, dtype: torch.dtype
+        self,
+        layers: int,
+        blocks: int,
+        block_size: int,
+        kv_heads: int,
+        head_dim: int,
+        dtype: torch.dtype,
+        device: torch.device | None = None,
     ) -> None:
         self.block_size = block_size
         shape = (layers, blocks * block_size, kv_heads, head_dim)
-        self.keys = torch.zeros(shape, dtype=dtype)  # [L, B·S, K, D]
-        self.values = torch.zeros(shape, dtype=dtype)  # [L, B·S, K, D]
+        self.keys = torch.zeros(shape, dtype=dtype, device=device)  # [L, B·S, K, D]
+        self.values = torch.zeros(shape, dtype=dtype, device=device)  # [L, B·S, K, D]
 
     @property
     def num_bytes(self) -> int:
@@ -148,7 +160,8 @@ class KvTensors:
         """[stop − start] rows of the tensors that hold tokens start … stop − 1 of a block table."""
         places = np.arange(start, stop)
         table = np.array(blocks, dtype=np.int64)
-        return torch.from_numpy(table[places // self.block_size] * self.block_size + places % self.block_size)
+        slots = table[places // self.block_size] * self.block_size + places % self.block_size
+        return torch.from_numpy(slots).to(self.keys.device)
 
     def write(self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
         """slots: [T]; keys, values: [T, K, D]."""

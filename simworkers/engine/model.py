@@ -58,8 +58,10 @@ class ModelWeights:
     version: int = 0
 
     @classmethod
-    def draw(cls, shape: ModelShape, seed: int, dtype: torch.dtype = torch.float32) -> "ModelWeights":
-        source = WeightSource(seed, dtype)
+    def draw(
+        cls, shape: ModelShape, seed: int, dtype: torch.dtype = torch.float32, device: str = "cpu"
+    ) -> "ModelWeights":
+        source = WeightSource(seed, dtype, device)
         wide = shape.heads * shape.head_dim
         return cls(
             embedding=source.matrix("embedding", shape.vocabulary, shape.hidden, gain=shape.hidden**0.5),
@@ -105,16 +107,22 @@ class Model:
         self.shape = shape
         self.weights = weights
         self._inverse_periods = shape.rope_base ** (
-            -torch.arange(0, shape.head_dim, 2, dtype=torch.float64) / shape.head_dim
+            -torch.arange(0, shape.head_dim, 2, dtype=torch.float64, device=self.device) / shape.head_dim
         )  # [D ÷ 2]
 
     @property
     def dtype(self) -> torch.dtype:
         return self.weights.embedding.dtype
 
+    @property
+    def device(self) -> torch.device:
+        return self.weights.embedding.device
+
     def make_cache(self, blocks: int, block_size: int) -> KvTensors:
         shape = self.shape
-        return KvTensors(shape.layers, blocks, block_size, shape.kv_heads, shape.head_dim, self.dtype)
+        return KvTensors(
+            shape.layers, blocks, block_size, shape.kv_heads, shape.head_dim, self.dtype, self.device
+        )
 
     def forward(self, batch: FlatBatch, cache: KvTensors, arithmetic: Arithmetic) -> torch.Tensor:
         """[N, V] logits of the sampled rows; writes the keys and values of all rows."""

@@ -20,7 +20,9 @@ def choose(
     for row, (sampling, index) in enumerate(wanted):
         if sampling.temperature:
             tokens[row] = draw(logprobs[row], sampling, index)
-    chosen = logprobs.gather(1, torch.tensor(tokens, dtype=torch.int64)[:, None])[:, 0]
+    chosen = logprobs.gather(1, torch.tensor(tokens, dtype=torch.int64, device=logprobs.device)[:, None])[
+        :, 0
+    ]
     return list(zip(tokens, chosen.tolist(), strict=True))
 
 

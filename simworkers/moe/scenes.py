@@ -12,8 +12,8 @@ from simworkers.hardware import GPUS, MODELS
 from simworkers.jobs import PreparedInstance
 from simworkers.moe.params import DOMAINS, MoeParams
 from simworkers.moe.placement import IntArray
-from simworkers.moe.threads import torch_threads
 from simworkers.rng import Stream
+from simworkers.threads import torch_threads
 
 OBSERVED_STEPS = 8
 SEEDS = 2**62  # hidden seeds of traffic lie below

@@ -18,8 +18,8 @@ from simworkers.moe.params import MoeParams
 from simworkers.moe.placement import FloatArray
 from simworkers.moe.rehearsal import imbalance_removed
 from simworkers.moe.tally import US, Tally
-from simworkers.moe.threads import torch_threads
 from simworkers.rng import Stream, equal_multinomial
+from simworkers.threads import torch_threads
 
 LAB = "moe-eplb"
 FLOOR_DRAWS = 1000

@@ -25,9 +25,9 @@ from simworkers.moe.params import MoeParams
 from simworkers.moe.placement import IntArray, Placement, place_contiguously
 from simworkers.moe.planning import plan, rebalances_before
 from simworkers.moe.tally import US, Tally
-from simworkers.moe.threads import torch_threads
 from simworkers.rng import Stream
 from simworkers.text import Library, draw_traffic
+from simworkers.threads import torch_threads
 
 SEED = 0
 SCENE = {"chunk_tokens": 16, "num_steps": 8}  # what differs from the lab's defaults, at every point

@@ -33,7 +33,7 @@ def test_an_unknown_lab_is_named_together_with_those_that_exist():
     with pytest.raises(catalog.UnknownLab) as caught:
         catalog.get_job("nope")
     assert isinstance(caught.value, KeyError)
-    assert str(caught.value) == "there is no lab 'nope'; there are: moe-eplb"
+    assert str(caught.value) == "there is no lab 'nope'; there are: moe-eplb, multimodal-cache"
 
 
 @pytest.mark.parametrize("name", catalog.job_names())

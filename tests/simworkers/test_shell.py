@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from simworkers import catalog
 from simworkers.__main__ import InvalidInput, _write_whole, main
 from simworkers.jobs import Invariant, Report
+from simworkers.multimodal.clients import encode_png
+from simworkers.multimodal.pictures import draw_picture
 
 ROOT = Path(__file__).parents[2]
 TINY = [
@@ -51,9 +54,9 @@ def write(path, value):
 
 def test_list_names_every_lab_with_its_schema():
     done = shell("list")
-    (lab,) = json.loads(done.stdout)
-    assert lab["name"] == "moe-eplb"
-    assert lab["params"]["properties"]["num_gpus"]["default"] == 4
+    labs = {lab["name"]: lab for lab in json.loads(done.stdout)}
+    assert list(labs) == list(catalog.job_names())
+    assert labs["moe-eplb"]["params"]["properties"]["num_gpus"]["default"] == 4
     assert done.returncode == 0
 
 
@@ -69,6 +72,37 @@ def test_run_prints_one_object_and_progress_apart(tmp_path):
     assert done.returncode == 0
     assert json.loads(out.read_text()) == report
     assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_picture_of_ones_own_is_served(tmp_path):
+    picture = tmp_path / "picture.png"
+    picture.write_bytes(encode_png(draw_picture("dashboard", 1, 96, 64)))
+    small = (
+        "--set",
+        "users=1",
+        "--set",
+        "turns=1",
+        "--set",
+        "cluster_gpus=2",
+        "--set",
+        "cluster_encoder_workers=0",
+    )
+    done = shell("run", "multimodal-cache", "--image", str(picture), *small)
+    report = json.loads(done.stdout)
+    assert report["params"]["picture"] == "own"
+    assert report["metrics"]["turns"][0]["pictures"][0]["file_bytes"] == picture.stat().st_size
+
+
+def test_a_picture_that_is_none_is_named(tmp_path, capsys):
+    picture = tmp_path / "cut.png"
+    picture.write_bytes(encode_png(draw_picture("dashboard", 1, 96, 64))[:60])
+    assert main(["run", "multimodal-cache", "--image", str(picture)]) == 2
+    assert capsys.readouterr().err.startswith("own_image: image: ")
+
+
+def test_a_lab_that_takes_no_picture_says_so(tmp_path, capsys):
+    assert main(["run", "moe-eplb", "--image", "any.png"]) == 2
+    assert capsys.readouterr().err == "image: moe-eplb takes no picture\n"
 
 
 def test_values_read_as_json_else_as_string_and_override_the_file(tmp_path, capsys):
@@ -96,7 +130,7 @@ def test_values_read_as_json_else_as_string_and_override_the_file(tmp_path, caps
 @pytest.mark.parametrize(
     ("arguments", "lines"),
     [
-        (["run", "nope"], ["lab: there is no lab 'nope'; there are: moe-eplb"]),
+        (["run", "nope"], ["lab: there is no lab 'nope'; there are: moe-eplb, multimodal-cache"]),
         (["run", "moe-eplb", "--set", "top_k"], ["set: 'top_k' is not name=value"]),
         (["run", "moe-eplb", "--set", "nope=1"], ["nope: Extra inputs are not permitted"]),
         (["run", "moe-eplb", "--seed", "-1"], ["seed: must lie in 0 … 2**63 − 1"]),

@@ -1,0 +1,58 @@
+"""The cluster question of a run: are encoder workers worth their GPUs at this load?"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from simworkers.multimodal.cluster_metrics import ClusterMetrics
+from simworkers.multimodal.cluster_params import ClusterParams
+from simworkers.multimodal.disaggregation import choose_encoder_workers, simulate_cluster
+from simworkers.multimodal.params import MultimodalParams
+
+IMAGE_PERCENTS = (0, 20, 40, 60, 80, 100)
+CLUSTER_PARTS = len(IMAGE_PERCENTS) + 1
+NUM_REQUESTS = 120
+
+
+@dataclass(frozen=True)
+class ClusterResults:
+    """by_workers: encoder workers → what they give at the run's load. by_share: image percent → (colocated, split)."""
+
+    by_workers: dict[int, ClusterMetrics]
+    by_share: dict[int, tuple[ClusterMetrics, ClusterMetrics]]
+
+
+def cluster_params(params: MultimodalParams) -> ClusterParams:
+    """The run's cluster as the simulation of clusters takes it."""
+    return ClusterParams(
+        model=params.model,
+        gpu=params.gpu,
+        num_gpus=params.cluster_gpus,
+        encoder_workers=params.cluster_encoder_workers,
+        tensor_parallel=params.cluster_tensor_parallel,
+        spread_images=params.cluster_spread_images,
+        client_bytes_per_s=params.client_mbytes_per_s * 1e6,
+        requests_per_s=params.cluster_requests_per_s,
+        num_requests=NUM_REQUESTS,
+        image_share_percent=params.cluster_image_percent,
+        images_min=params.cluster_images,
+        images_max=params.cluster_images,
+        image_width_px=max(params.image_width_px, 28),
+        image_height_px=max(params.image_height_px, 28),
+    )
+
+
+def compare_clusters(params: MultimodalParams, seed: int, tick: Callable[[int], None]) -> ClusterResults:
+    """Every number of encoder workers at this load, and the chosen number at every share of pictures.
+
+    tick: told how many of CLUSTER_PARTS are done.
+    """
+    scene = cluster_params(params)
+    by_workers = choose_encoder_workers(scene, seed)
+    tick(1)
+    by_share = {}
+    for done, percent in enumerate(IMAGE_PERCENTS, start=2):
+        split = scene.with_changes(image_share_percent=percent)
+        colocated = split.with_changes(encoder_workers=0)
+        by_share[percent] = (simulate_cluster(colocated, seed), simulate_cluster(split, seed))
+        tick(done)
+    return ClusterResults(by_workers, by_share)

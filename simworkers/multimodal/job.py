@@ -1,0 +1,60 @@
+"""The multimodal lab as the catalogue lists it."""
+
+from simworkers.jobs import FigureSpec, Job
+from simworkers.multimodal.metrics import MultimodalMetrics
+from simworkers.multimodal.params import MultimodalParams
+
+MULTIMODAL_CACHE = Job(
+    name="multimodal-cache",
+    title="A picture is worth hundreds of tokens",
+    summary="An engineer shows a screenshot and asks again about it. Follow the picture through preprocessing, "
+    "encoder and prefix cache, find what makes the second turn as slow as the first, and size the stages.",
+    params=MultimodalParams,
+    metrics=MultimodalMetrics,
+    simulate="simworkers.multimodal.simulate:simulate",
+    draw="simworkers.multimodal.figures:draw",
+    figures=(
+        FigureSpec(
+            "image-way",
+            "The picture's way through the stages, turn by turn",
+            "Move the slider to another turn. Green and blue are lit: found in a cache, or not needed because of that. "
+            "Orange was computed again and names its reason; grey is new. Upload compares the file with the one of the "
+            "turn before.",
+        ),
+        FigureSpec(
+            "ttft-by-turn",
+            "Where the time to the first token goes, turn by turn",
+            "Mean over users, stacked by stage: upload, preprocessing, waiting, encoder, prefill. A cache that misses "
+            "shows as a stage that is as high as in turn 1.",
+        ),
+        FigureSpec(
+            "cache-occupancy",
+            "What fills the caches over time",
+            "KV that requests hold, KV that can be found again, and embeddings, in bytes of the accounted model; the "
+            "dashed lines are what each cache holds at most.",
+        ),
+        FigureSpec(
+            "image-tokens",
+            "Tokens of one picture against its size",
+            "Native resolution grows with the area up to its budget; tiles jump from grid to grid.",
+        ),
+        FigureSpec(
+            "encoder-workers",
+            "Encoder workers apart: gain and loss against the share of pictures",
+            "Output tokens per GPU-second (apart ÷ colocated) and mean TTFT (colocated ÷ apart), on as many GPUs: "
+            "above 1 encoder workers apart are better, below 1 they are worse.",
+        ),
+    ),
+    tasks={},
+    expected_seconds=MultimodalParams.expected_seconds,
+    sources=(
+        "hardware.py",
+        "rng.py",
+        "text.py",
+        "threads.py",
+        "drawing.py",
+        "corpora/chat.txt",
+        "engine/**/*",
+        "multimodal/**/*",
+    ),
+)

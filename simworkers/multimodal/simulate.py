@@ -1,0 +1,87 @@
+"""One run of the multimodal lab: parameters and a seed in, a report out. No clock decides anything that is reported."""
+
+import time
+
+import numpy as np
+import PIL
+import torch
+
+from simworkers.catalog import engine_version
+from simworkers.engine.engine import Step
+from simworkers.jobs import Progress, Report
+from simworkers.multimodal.checks import Checks
+from simworkers.multimodal.cluster import CLUSTER_PARTS, compare_clusters
+from simworkers.multimodal.conversation import Workload, check_own_image
+from simworkers.multimodal.measure import measure
+from simworkers.multimodal.params import MultimodalParams
+from simworkers.multimodal.server import Server, Turn, build_networks
+from simworkers.multimodal.stages import Prices
+from simworkers.threads import torch_threads
+
+LAB = "multimodal-cache"
+
+
+def simulate(
+    params: MultimodalParams, seed: int, progress: Progress, *, device: str = "cpu", threads: int = 1
+) -> Report:
+    """Run it. InvalidParameter for a picture of the learner's that cannot be decoded."""
+    started = time.perf_counter()
+    check_own_image(params)
+    with torch_threads(threads):
+        server, checks = play(params, seed, progress, device)
+        done = params.users * params.turns
+        cluster = compare_clusters(params, seed, lambda part: progress(done + part, total_steps(params)))
+        metrics = measure(params, server, checks, cluster)
+    return Report(
+        lab=LAB,
+        engine_version=engine_version(LAB),
+        seed=seed,
+        params=params.model_dump(),
+        metrics=metrics.model_dump(),
+        invariants=checks.invariants,
+        provenance={
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "pillow": PIL.__version__,
+            "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+            "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
+            "threads": threads,
+            "wall_s": round(time.perf_counter() - started, 3),
+        },
+    )
+
+
+def play(
+    params: MultimodalParams, seed: int, progress: Progress, device: str = "cpu"
+) -> tuple[Server, Checks]:
+    """All chats to their end, with every check."""
+    checks = Checks(params)
+    by_name: dict[str, Turn] = {}
+
+    def on_step(step: Step) -> None:
+        for turn in server.turns[len(by_name) :]:
+            by_name[f"user {turn.user}, turn {turn.turn}"] = turn
+        checks.step(step, server.engine, by_name)
+        progress(sum(len(chat.answers) for chat in server.workload.chats), total_steps(params))
+
+    workload = Workload(params, seed, lambda: progress(0, total_steps(params)))
+    server = Server(params, workload, on_step, device)
+    server.play()
+    prices = Prices(params)
+    checks.finish(
+        server,
+        prices.cache_bytes(server.engine.config),
+        round(params.cache_budget_mb * 1e6),
+        lambda: progress(params.users * params.turns, total_steps(params)),
+    )
+    return server, checks
+
+
+def total_steps(params: MultimodalParams) -> int:
+    """Of progress: turns, and parts of the cluster comparison."""
+    return params.users * params.turns + CLUSTER_PARTS
+
+
+def warm() -> None:
+    """What every run of a process shares, loaded before the first one asks."""
+    build_networks()
