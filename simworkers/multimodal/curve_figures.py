@@ -68,7 +68,7 @@ def _tokens_headline(metrics: dict[str, Any], params: dict[str, Any], *, is_size
     else:
         own = f"dashed: this run's picture, {own}"
     return headline(
-        f"{enough:,} px of width reach the most that a picture costs, {most} tokens", f"{scheme}; {own}"
+        f"A picture costs at most {most} tokens, reached at {enough:,} px of width", f"{scheme}; {own}"
     )
 
 
@@ -104,7 +104,9 @@ RATIO_TICKS = (
     0.1,
     0.2,
     0.3,
+    0.4,
     0.5,
+    0.6,
     0.7,
     0.8,
     0.9,

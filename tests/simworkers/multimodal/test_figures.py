@@ -248,6 +248,13 @@ def test_a_picture_of_unknown_width_is_a_line_across(report, change):
     assert mark["mark"]["type"] == "rule" and "x" not in mark["encoding"]
 
 
+def test_the_headline_of_sizes_names_the_scheme_of_the_run(report):
+    for scheme, field in (("native", "native_tokens"), ("tiles", "tiled_tokens")):
+        spec, _ = draw_image_tokens(report.metrics, report.params | {"scheme": scheme})
+        most = max(row[field] for row in report.metrics["resolutions"])
+        assert spec["title"]["text"].startswith(f"A picture costs at most {most} tokens")
+
+
 def test_above_one_encoder_workers_are_better_in_both_measures(report):
     row = {
         "image_percent": 50,
