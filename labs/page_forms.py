@@ -1,5 +1,6 @@
 """Forms from JSON Schemas: what a page shows for each property, and what a plain form post means."""
 
+import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -53,11 +54,11 @@ class Field:
     label: str
     unit: str
     help: str
-    control: str  # "choice", "switch", "number", "text", "long" (lines, or a file of them) or "json"
+    control: str  # "choice", "switch", "number", "text", "long" (lines or their file), "picture" (a file) or "json"
     type: str  # JSON type of the value: "integer", "number", "boolean", "string", "array" or "object"
     minimum: Any = None
     maximum: Any = None
-    limit_bytes: int | None = None  # of a long text as UTF-8
+    limit_bytes: int | None = None  # of a long text as UTF-8, of a picture's file
     choices: tuple[Choice, ...] = ()
     value: str = ""
     checked: bool = False
@@ -81,7 +82,7 @@ class Field:
 
     @property
     def file_name(self) -> str:
-        """Of the input that takes a long text from a file."""
+        """Of the input that takes a file."""
         return file_name(self.pointer)
 
 
@@ -144,8 +145,9 @@ def build_field(name: str, part: Mapping[str, Any], pointer: str, value: Any) ->
         return replace(field, control="number", minimum=part.get("minimum"), maximum=part.get("maximum"))
     if kind in ("array", "object"):
         return replace(field, control="json", value=value if isinstance(value, str) else json_text(value))
-    if is_long_text(part):
-        return replace(field, control="long", limit_bytes=part.get("maxBytes"))
+    if takes_file(part):
+        control = "picture" if is_picture(part) else "long"
+        return replace(field, control=control, limit_bytes=part.get("maxBytes"))
     return field
 
 
@@ -157,6 +159,14 @@ def json_type(part: Mapping[str, Any]) -> str:
 
 def is_long_text(part: Mapping[str, Any]) -> bool:
     return part.get("format") == "textarea"
+
+
+def is_picture(part: Mapping[str, Any]) -> bool:
+    return part.get("format") == "image"
+
+
+def takes_file(part: Mapping[str, Any]) -> bool:
+    return is_long_text(part) or is_picture(part)
 
 
 def error_at(pointer: str, errors: Mapping[str, str]) -> str:
@@ -251,19 +261,29 @@ def read_files(
     for name, part in schema["properties"].items():
         pointer = f"{at}/{name}"
         file = files.get(file_name(pointer))
-        if file is None or not is_long_text(part):
+        if file is None or not takes_file(part):
             continue
         try:
-            texts[name] = text_in(file, part.get("maxBytes"))
+            texts[name] = (base64_of if is_picture(part) else text_in)(file, part.get("maxBytes"))
         except ValueError as exc:
             faults.append((pointer, str(exc)))
     return texts, faults
 
 
-def text_in(file: UploadedFile, limit_bytes: int | None) -> str:
-    """ValueError where it is too large, or no text."""
+def refuse_if_too_large(file: UploadedFile, limit_bytes: int | None) -> None:
     if limit_bytes is not None and (file.size or 0) > limit_bytes:
         raise ValueError(f"{file.name} has {file.size:,} bytes; at most {limit_bytes:,}")
+
+
+def base64_of(file: UploadedFile, limit_bytes: int | None) -> str:
+    """The file as a parameter holds it. ValueError where it is too large."""
+    refuse_if_too_large(file, limit_bytes)
+    return base64.b64encode(file.read()).decode()
+
+
+def text_in(file: UploadedFile, limit_bytes: int | None) -> str:
+    """ValueError where it is too large, or no text."""
+    refuse_if_too_large(file, limit_bytes)
     try:
         text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -13,6 +13,8 @@ BINDING = {
     "links": ("Links", "bind"),
     "barrier_wait": ("Waiting at the barrier", "takes"),
     "kv_capacity": ("KV capacity", "binds"),
+    "host": ("Work on CPUs", "takes"),
+    "queue": ("Waiting for others", "takes"),
 }
 
 

@@ -11,7 +11,7 @@ from django.test import Client
 
 from labs.api.schemas import lab_schema
 from labs.models import Run, TaskAttempt
-from labs.page_forms import build, error_at, parse
+from labs.page_forms import build, error_at, parse, read_files
 from labs.presentation import queue_text
 from labs.services import submit_run
 from labs.validation import check_params
@@ -219,3 +219,26 @@ def test_a_queued_run_says_its_place_without_script(browser, attempt, lab, learn
 )
 def test_a_place_in_the_queue_is_said_in_words(before, wait_s, problem, text):
     assert queue_text(before, wait_s, problem) == text
+
+
+# Pictures -----------------------------------------------------------------------------------------
+
+PICTURE = {"properties": {"p": {"type": "string", "format": "image", "maxBytes": 10, "default": ""}}}
+
+
+def test_a_picture_is_a_field_that_takes_a_file():
+    (group,) = build(PICTURE, at="/params", values={})
+    assert (group.fields[0].control, group.fields[0].limit_bytes) == ("picture", 10)
+
+
+def test_a_pictures_file_becomes_base64():
+    files = {"/params/p:file": SimpleUploadedFile("a.png", b"\x89PNG\r\n")}
+    assert read_files(PICTURE, at="/params", files=files) == ({"p": "iVBORw0K"}, [])
+
+
+def test_a_pictures_file_that_is_too_large_is_refused_at_its_field():
+    files = {"/params/p:file": SimpleUploadedFile("a.png", b"x" * 11)}
+    assert read_files(PICTURE, at="/params", files=files) == (
+        {},
+        [("/params/p", "a.png has 11 bytes; at most 10")],
+    )
