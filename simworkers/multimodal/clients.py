@@ -55,7 +55,7 @@ class Client:
             raise ValueError(f"behaviour: must be one of {', '.join(BEHAVIOURS)}, not {behaviour!r}")
         self.behaviour = behaviour
         self.args = args or ClientArgs()
-        self._file = file
+        self.file = file
         self.pixels = decode_image(file)
         self._sent: list[bytes] = []
 
@@ -78,7 +78,7 @@ class Client:
             case "png_then_jpeg" | "resize":
                 return encode_png(self.pixels)
             case _:
-                return self._file
+                return self.file
 
     def _again(self, turn: int) -> bytes:
         last = self._sent[-1]

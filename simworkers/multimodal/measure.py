@@ -9,6 +9,8 @@ from simworkers.multimodal.checks import Checks
 from simworkers.multimodal.clients import Pixels, changed_share
 from simworkers.multimodal.cluster import ClusterResults
 from simworkers.multimodal.cluster_metrics import nearest_rank
+from simworkers.multimodal.encoder_costs import measure_encoder_costs
+from simworkers.multimodal.diagnosis import first_fault
 from simworkers.multimodal.identity import hash_pixels
 from simworkers.multimodal.metrics import (
     ClusterRow,
@@ -33,20 +35,23 @@ def measure(
     params: MultimodalParams, server: Server, checks: Checks, cluster: ClusterResults
 ) -> MultimodalMetrics:
     prices = Prices(params)
-    rows = _turn_rows(params, server)
+    rows = turn_rows(params, server)
     scalars: dict[str, Any] = (
         _times(params, server, rows, prices)
         | _counts(server, rows)
         | _second_turn(rows)
+        | _fault(rows)
         | _memory(params, server, prices)
         | _shares(server, rows)
         | _cluster(params, cluster)
+        | measure_encoder_costs(server, rows, prices)
         | _other_stages(params, prices)
     )
     return MultimodalMetrics.model_validate(
         scalars
         | {
             "wrong_pictures": checks.wrong_pictures,
+            "files_as_attached": _files_as_attached(server),
             "turns": rows,
             "occupancy": _occupancy(server, prices),
             "resolutions": [_resolution(params, width) for width in WIDTHS_PX],
@@ -55,7 +60,7 @@ def measure(
     )
 
 
-def _turn_rows(params: MultimodalParams, server: Server) -> list[TurnRow]:
+def turn_rows(params: MultimodalParams, server: Server) -> list[TurnRow]:
     """In the order in which they were sent; reasons follow the order in which they were served."""
     history = History(params)
     previous: dict[int, Turn] = {}
@@ -196,6 +201,20 @@ def _second_turn(rows: list[TurnRow]) -> dict[str, int]:
     }
 
 
+def _files_as_attached(server: Server) -> int:
+    chats = server.workload.chats
+    return sum(
+        picture.data == chats[turn.user].clients[picture.index].file
+        for turn in server.turns
+        for picture in turn.pictures
+    )
+
+
+def _fault(rows: list[TurnRow]) -> dict[str, int]:
+    fault = first_fault(rows)
+    return {"fault_cause": fault.cause.value, "fault_turn": fault.turn, "fault_sign": fault.sign.value}
+
+
 def _memory(params: MultimodalParams, server: Server, prices: Prices) -> dict[str, int]:
     config = server.engine.config
     used = prices.cache_bytes(config)
@@ -237,6 +256,7 @@ def _cluster(params: MultimodalParams, cluster: ClusterResults) -> dict[str, flo
         "cluster_colocated_tokens_per_gpu_s": colocated.output_tokens_per_gpu_second,
         "cluster_best_tokens_per_gpu_s": best,
         "cluster_worst_tokens_per_gpu_s": min(rates.values()),
+        "cluster_mean_tokens_per_gpu_s": fmean(rates.values()),
         "cluster_best_encoder_workers": min(count for count, rate in rates.items() if rate == best),
         "cluster_ttft_us": chosen.ttft_mean_us,
         "cluster_colocated_ttft_us": colocated.ttft_mean_us,

@@ -153,7 +153,22 @@ class MultimodalMetrics(_Row):
     encode_again_turn2: int = _metric("0 or 1", "Whether user 0's first picture was encoded in turn 2.")
     cached_tokens_turn2: int = _metric("tokens", "Found for turn 2 of user 0.")
     new_tokens_turn2: int = _metric("tokens", "Prompt tokens of turn 2 of user 0 that had to be computed.")
+    fault_cause: int = _metric(
+        "number",
+        "What first made a turn do work again that had been done, or took a picture for another one. 0: nothing; "
+        "1: other pixels; 2: another file with the same pixels; 3: other processor arguments; 4: another salt; "
+        "5: other text before the picture; 6: two pictures under one identifier; 7: KV evicted; 8: embeddings evicted; "
+        "9: patches evicted.",
+    )
+    fault_turn: int = _metric("turn", "The first turn in which it shows, whoever's; 0: never.")
+    fault_sign: int = _metric(
+        "number",
+        "The field of telemetry that tells this cause from the others. 0: none; 1: cached_tokens; "
+        "2: encoder_cache_used; 3: file; 4: identifier; 5: kv_blocks_used; 6: namespace; 7: patch_bytes_used; "
+        "8: pixels; 12: tokens.",
+    )
     wrong_pictures: int = _metric("count", "Pictures answered from KV or embeddings of another picture.")
+    files_as_attached: int = _metric("count", "Pictures sent as the very file that the user attached.")
     preemptions: int = _metric("count", "Requests that started over for lack of KV blocks.")
     kv_bytes: int = _metric("bytes", "kv_blocks of the accounted model.")
     encoder_cache_bytes: int = _metric("bytes", "encoder_cache_embeddings of the accounted model.")
@@ -162,6 +177,12 @@ class MultimodalMetrics(_Row):
     within_budget: int = _metric("0 or 1", "1 where cache_bytes ≤ cache_budget_bytes.")
     kv_peak_bytes: int = _metric("bytes", "Most KV that requests held at once.")
     encoder_peak_bytes: int = _metric("bytes", "Most embeddings that were stored at once.")
+    encoder_cost_us: float = _metric(
+        "µs",
+        "GPU time of encoding what it does not hold, and of the share of HBM that it takes as long as the run lasts.",
+    )
+    encoder_cost_smallest_us: float = _metric("µs", "The same with room for one picture.")
+    encoder_cost_least_us: float = _metric("µs", "The same with the cheapest capacity of all.")
     share_links: float = _metric("fraction", "Share of the time that users waited spent on uploads.")
     share_host: float = _metric("fraction", "Share spent preprocessing on CPUs.")
     share_queue: float = _metric("fraction", "Share spent waiting for others' steps and images.")
@@ -181,6 +202,9 @@ class MultimodalMetrics(_Row):
     )
     cluster_worst_tokens_per_gpu_s: float = _metric(
         "tokens/s", "The worst over all numbers of encoder workers."
+    )
+    cluster_mean_tokens_per_gpu_s: float = _metric(
+        "tokens/s", "The mean over all numbers of encoder workers: what a blind guess gets."
     )
     cluster_best_encoder_workers: int = _metric("GPUs", "That number; the smallest of equals.")
     cluster_ttft_us: float = _metric("µs", "Mean TTFT of the cluster as set.")
