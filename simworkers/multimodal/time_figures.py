@@ -135,7 +135,7 @@ class _Panel:
         label = f"{self.name}: {_megabytes(self.capacity_mb)} MB"
         words = {
             "data": {"values": [{}]},
-            "mark": {"type": "text", "align": "left", "baseline": "bottom", "dy": -3},
+            "mark": {"type": "text", "align": "left", "baseline": "bottom", "dy": -3, "aria": False},
             "encoding": {
                 "x": {"value": 4},
                 "y": at,
@@ -144,7 +144,7 @@ class _Panel:
         }
         rule = {
             "data": {"values": [{}]},
-            "mark": {"type": "rule", "strokeDash": [5, 4], "strokeWidth": 1.5},
+            "mark": {"type": "rule", "strokeDash": [5, 4], "strokeWidth": 1.5, "aria": False},
             "encoding": {"y": at},
         }
         return [rule, words] if self.shows_capacity else [words]
