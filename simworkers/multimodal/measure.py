@@ -9,8 +9,8 @@ from simworkers.multimodal.checks import Checks
 from simworkers.multimodal.clients import Pixels, changed_share
 from simworkers.multimodal.cluster import ClusterResults
 from simworkers.multimodal.cluster_metrics import nearest_rank
-from simworkers.multimodal.encoder_costs import measure_encoder_costs
 from simworkers.multimodal.diagnosis import first_fault
+from simworkers.multimodal.encoder_costs import measure_encoder_costs
 from simworkers.multimodal.identity import hash_pixels
 from simworkers.multimodal.metrics import (
     ClusterRow,
