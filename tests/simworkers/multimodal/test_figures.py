@@ -5,7 +5,7 @@ import re
 import altair
 import pytest
 
-from simworkers.drawing import GREEN, GREY, ORANGE, SKY
+from simworkers.drawing import GREEN, GREY, ORANGE, SKY, finish
 from simworkers.multimodal.curve_figures import draw_encoder_workers, draw_image_tokens
 from simworkers.multimodal.figures import draw
 from simworkers.multimodal.job import MULTIMODAL_CACHE
@@ -41,8 +41,8 @@ def jpeg_report():
 
 
 @pytest.fixture(scope="module")
-def jpeg_figures(jpeg_report):
-    return draw(jpeg_report)
+def jpeg_way(jpeg_report):
+    return finish(MULTIMODAL_CACHE.figures[0], *draw_image_way(jpeg_report.metrics, jpeg_report.params))
 
 
 def with_metrics(report, **changes):
@@ -99,8 +99,8 @@ def test_the_same_report_is_drawn_the_same_twice(report, figures):
 # The way ---------------------------------------------------------------------------------------
 
 
-def test_the_way_has_a_row_for_every_picture_of_every_turn(jpeg_report, jpeg_figures):
-    table = jpeg_figures["image-way"].table
+def test_the_way_has_a_row_for_every_picture_of_every_turn(jpeg_report, jpeg_way):
+    table = jpeg_way.table
     assert len(table) == sum(len(turn["pictures"]) for turn in jpeg_report.metrics["turns"])
     assert len({(row["turn"], row["user"], row["picture"]) for row in table}) == len(table)
 
@@ -111,8 +111,8 @@ def test_the_slider_walks_all_turns_and_starts_at_the_second(figures):
     assert (slider["bind"]["min"], slider["bind"]["max"], slider["bind"]["step"]) == (1, 3, 1)
 
 
-def test_the_axes_of_the_way_stay_while_the_slider_moves(jpeg_figures):
-    encoding = jpeg_figures["image-way"].spec["encoding"]
+def test_the_axes_of_the_way_stay_while_the_slider_moves(jpeg_way):
+    encoding = jpeg_way.spec["encoding"]
     assert encoding["x"]["scale"]["domain"] == [0, 5]
     assert encoding["y"]["scale"]["domain"] == [0, 4]  # two users, two pictures each, from turn 1 on
 
@@ -130,8 +130,8 @@ def test_cells_are_lit_where_the_table_says_hit(figures):
     assert fills(svg, ORANGE) == 1  # only the legend
 
 
-def test_what_is_computed_again_names_its_reason(jpeg_figures):
-    figure = jpeg_figures["image-way"]
+def test_what_is_computed_again_names_its_reason(jpeg_way):
+    figure = jpeg_way
     again = [row for row in figure.table if row["turn"] == 2 and row["encode"] == "pixels_changed"]
     assert again
     # Preprocessing, encoding and KV of each, and the legend.
@@ -139,8 +139,8 @@ def test_what_is_computed_again_names_its_reason(jpeg_figures):
     assert words(figure.svg_light).count("pixels") == 3 * len(again)
 
 
-def test_a_picture_that_comes_later_is_said_not_to_be_sent_yet(jpeg_figures):
-    cells = jpeg_figures["image-way"].spec["layer"][0]["data"]["values"]
+def test_a_picture_that_comes_later_is_said_not_to_be_sent_yet(jpeg_way):
+    cells = jpeg_way.spec["layer"][0]["data"]["values"]
     waiting = {(cell["turn"], cell["row"]) for cell in cells if cell["what"] == "not yet\nsent"}
     assert waiting == {(1, 1), (1, 3)}
 
@@ -163,8 +163,8 @@ def test_the_upload_is_compared_with_the_turn_before(report, change, said):
     assert [row["sent"] for row in table] == ["new file", said]
 
 
-def test_found_lost_and_new_kv_add_up_to_the_prompt(jpeg_report, jpeg_figures):
-    prompts = jpeg_figures["image-way"].spec["layer"][1]["data"]["values"]
+def test_found_lost_and_new_kv_add_up_to_the_prompt(jpeg_report, jpeg_way):
+    prompts = jpeg_way.spec["layer"][1]["data"]["values"]
     lengths = {(turn["turn"], turn["user"]): turn["prompt_tokens"] for turn in jpeg_report.metrics["turns"]}
     assert len(prompts) == len(lengths)
     for bar in prompts:
@@ -216,6 +216,7 @@ def test_a_cache_that_fills_has_its_capacity_as_a_dashed_line(report):
     metrics = report.metrics | {"kv_bytes": 2 * held, "encoder_cache_bytes": stored}
     spec, _ = draw_cache_occupancy(metrics, report.params)
     assert len(dashed_lines(spec)) == 2
+    assert all(line["mark"]["aria"] is False for line in dashed_lines(spec))  # its words beside it say it
     assert spec["title"]["text"] == "KV fills 50% of its memory, embeddings 100% of theirs"
 
 
