@@ -76,13 +76,24 @@ def execute_run(run: Run) -> None:
         persistently(lambda: end_run(run, Run.State.TIMED_OUT, reason))
     except runner.JobFailed as exc:
         log.warning("run %s: %s: %s", run.public_id, exc.kind, exc.message)
-        reason, fault = WHAT_FAILED[exc.kind], str(exc)
-        persistently(lambda: retry_or_fail(run, reason, fault))
+        reason, fault = what_failed(run, exc), str(exc)
+        if exc.kind == "invalid":  # as it would be next time
+            persistently(lambda: end_run(run, Run.State.FAILED, reason, fault))
+        else:
+            persistently(lambda: retry_or_fail(run, reason, fault))
     except (Unusable, Unmeasured, InvalidRubric) as exc:
         log.error("run %s: %s", run.public_id, exc)
         # The same parameters and seed would give the same report: another try cannot help.
         fault = str(exc)
         persistently(lambda: end_run(run, Run.State.FAILED, UNUSABLE, fault))
+
+
+def what_failed(run: Run, failure: runner.JobFailed) -> str:
+    """For the learner, who chose all parameters of a free run: a picture that cannot be decoded is named there."""
+    reason = WHAT_FAILED[failure.kind]
+    if failure.kind == "invalid" and run.task_attempt is None:
+        return f"{reason} {failure.message}"
+    return reason
 
 
 def compute_report(run: Run) -> dict[str, Any]:

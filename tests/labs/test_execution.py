@@ -131,6 +131,21 @@ def test_a_crash_is_tried_three_times_and_then_failed_with_a_reason_and_no_grade
     assert not Grade.objects.exists()
 
 
+def test_refused_parameters_fail_at_once_since_the_next_try_would_refuse_them_too(run, simulation):
+    simulation(runner.JobFailed("invalid", "own_image: image: the file is truncated"))
+    execute(run)
+    assert (state_of(run), run.tries) == (Run.State.FAILED, 1)
+    assert "own_image" not in run.reason  # of an attempt: a message might quote what is hidden
+
+
+def test_a_free_runs_refused_parameter_is_named_to_its_learner(learner, lab, simulation):
+    free = submit_run(learner=learner, lab=lab, params={})
+    simulation(runner.JobFailed("invalid", "own_image: image: the file is truncated"))
+    execute(free)
+    assert state_of(free) == Run.State.FAILED
+    assert free.reason.endswith("own_image: image: the file is truncated")
+
+
 def test_after_our_failure_the_same_attempt_takes_another_run(run, simulation):
     simulation(runner.JobFailed("crash", "killed"))
     for _ in range(3):
