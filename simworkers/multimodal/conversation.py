@@ -26,6 +26,7 @@ class Chat:
     """One user's conversation as it grows."""
 
     user: int
+    files: list[bytes]  # as the user attached them
     clients: list[Client]
     answers: list[list[int]] = field(default_factory=list)
 
@@ -44,17 +45,19 @@ class Workload:
         self.originals: dict[tuple[int, int], Pixels] = {}  # (user, index) → what the user attached
         self._tick = tick
         self.library: Library = load_library(("chat",))
-        self.chats = [Chat(user, self._clients(user)) for user in range(params.users)]
+        self.chats = [self._chat(user) for user in range(params.users)]
 
     def pictures(self, chat: Chat, turn: int) -> list[tuple[int, bytes, str]]:
         """(index, file, the client's id) of each picture that this turn sends, oldest first."""
-        second = self.params.second_picture_turn
+        onset, second = self.params.onset_turn, self.params.second_picture_turn
         sent = []
         for index, client in enumerate(chat.clients):
             first_turn = second if index else 1
             if turn >= first_turn:
                 own = index if self.params.client_id_per == "picture" else 0
-                sent.append((index, client.send(turn - first_turn + 1), f"user {chat.user}, picture {own}"))
+                sends = turn - max(first_turn, onset) + 1  # of the client as set, this one included
+                file = client.send(sends) if sends > 0 else chat.files[index]
+                sent.append((index, file, f"user {chat.user}, picture {own}"))
         return sent
 
     def messages(self, chat: Chat, turn: int) -> list[list[int] | int]:
@@ -78,7 +81,7 @@ class Workload:
     def _system(self, turn: int) -> list[int]:
         """The text before the picture; where it holds a time, that stands at its end."""
         tokens = self._text(self.params.system_tokens, "system")
-        if self.params.changing_text:
+        if self.params.changing_text and turn >= self.params.onset_turn:
             kept = max(len(tokens) - CLOCK_TOKENS, 0)
             tokens = tokens[:kept] + self._text(CLOCK_TOKENS, "clock", turn)
         return tokens
@@ -89,11 +92,13 @@ class Workload:
         start = Stream(self.seed, *name).integer(len(tokens))
         return [int(tokens[(start + n) % len(tokens)]) % (VOCABULARY - 1) + 1 for n in range(count)]
 
-    def _clients(self, user: int) -> list[Client]:
+    def _chat(self, user: int) -> Chat:
         count = 2 if self.params.second_picture_turn else 1
-        return [self._client(user, index) for index in range(count)]
+        files = [self._file(user, index) for index in range(count)]
+        args = ClientArgs(quality=self.params.jpeg_quality)
+        return Chat(user, files, [Client(self.params.client, file, args) for file in files])
 
-    def _client(self, user: int, index: int) -> Client:
+    def _file(self, user: int, index: int) -> bytes:
         params = self.params
         whose = 0 if params.same_picture else user
         if params.picture == "own" and index == 0:
@@ -104,7 +109,7 @@ class Workload:
             file = encode_png(draw_picture(kind, seed, params.image_width_px, params.image_height_px))
         self.originals[user, index] = decode_image(file)
         self._tick()
-        return Client(params.client, file, ClientArgs(quality=params.jpeg_quality))
+        return file
 
 
 def check_own_image(params: MultimodalParams) -> None:

@@ -117,6 +117,14 @@ class MultimodalParams(BaseModel):
     jpeg_quality: int = Field(
         85, ge=1, le=100, description="Of the client's JPEG files.", json_schema_extra=_form("Client", "")
     )
+    onset_turn: int = Field(
+        0,
+        ge=0,
+        le=8,
+        description="From this turn on the client, a salt per turn and the changing text act as set; before it file "
+        "and text stay as they are, and no turn is set apart. 0: from the start.",
+        json_schema_extra=_form("Client", "turn"),
+    )
     client_mbytes_per_s: float = Field(
         2.5,
         ge=0.01,
@@ -294,7 +302,7 @@ class MultimodalParams(BaseModel):
             refuse_what_is_no_image(image)
         return image
 
-    @field_validator("second_picture_turn", "processor_change_turn")
+    @field_validator("second_picture_turn", "onset_turn", "processor_change_turn")
     @classmethod
     def _turn_comes(cls, turn: int, info: ValidationInfo) -> int:
         turns = info.data.get("turns")

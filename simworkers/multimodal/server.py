@@ -87,6 +87,7 @@ class Occupancy:
     held_blocks: int
     cached_blocks: int  # free for others, but still findable
     embeddings: int
+    patch_bytes: int
 
 
 def build_engine(params: MultimodalParams, device: str = "cpu") -> Engine:
@@ -205,7 +206,7 @@ class Server:
         match self.params.salt:
             case "user":
                 return f"user {user}"
-            case "turn":
+            case "turn" if turn >= self.params.onset_turn:
                 return f"user {user}, turn {turn}"
         return None
 
@@ -280,7 +281,13 @@ class Server:
         pool = self.engine.pool
         held = pool.num_blocks - pool.num_free
         self.occupancy.append(
-            Occupancy(self.clock_us, held, pool.num_cached_free, self.engine.encoder_cache.used)
+            Occupancy(
+                time_us=self.clock_us,
+                held_blocks=held,
+                cached_blocks=pool.num_cached_free,
+                embeddings=self.engine.encoder_cache.used,
+                patch_bytes=self.preprocessor.cached_bytes,
+            )
         )
 
 

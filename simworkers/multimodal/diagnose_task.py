@@ -1,0 +1,337 @@
+"""The task `diagnose`: from telemetry alone, name what is wrong in a chat, since which turn, and what shows it.
+
+One cause is planted, with the turn in which it sets in; around it stand harmless features of the same look: a second
+picture, a full encoder cache that is not needed, prefix caches apart by user, prefix caching that is off on purpose.
+An instance serves if the run has faults of the planted cause alone and the first shows in the planted turn.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from simworkers.engine.kv_cache import BlockPool
+from simworkers.jobs import PreparedInstance, Progress, Submission
+from simworkers.multimodal.checks import Checks
+from simworkers.multimodal.diagnosis import DECIDING, Cause, Sign, faults, first_fault
+from simworkers.multimodal.measure import turn_rows
+from simworkers.multimodal.params import BLOCK_SIZE, MultimodalParams, longest_chat
+from simworkers.multimodal.scenes import QUIET_CLUSTER, SEEDS, draw_until_it_serves, one_of
+from simworkers.multimodal.server import Server, Turn
+from simworkers.multimodal.simulate import play
+from simworkers.multimodal.telemetry import describe_run
+from simworkers.rng import Stream
+from simworkers.threads import torch_threads
+
+TURNS = 7
+DRAWS = 60
+CAUSES = tuple(cause for cause in Cause if cause)
+# Nearly full: finished requests leave partly filled blocks, which hold nothing that can be found.
+FULL = 0.9
+Values = dict[str, Any]
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is planted."""
+
+    cause: Cause
+    turn: int
+
+
+def draw_plan(seed: int) -> Plan:
+    """All pairs of cause and turn are equally likely, and seeds that follow one another walk through them.
+
+    Nothing can be wrong in turn 1, before there is something to find again.
+    """
+    pairs = [Plan(cause, turn) for cause in CAUSES for turn in range(2, TURNS + 1)]
+    order = Stream(0, "diagnose", "plans").permutation(len(pairs))
+    return pairs[int(order[seed % len(pairs)])]
+
+
+def prepare(seed: int, progress: Progress) -> PreparedInstance:
+    """The plan is drawn once, so that no cause or turn is rarer because fewer of its scenes serve."""
+    plan = draw_plan(seed)
+    return draw_until_it_serves(seed, "diagnose", lambda stream: plant(plan, stream, progress), DRAWS)
+
+
+def plant(plan: Plan, stream: Stream, progress: Progress) -> PreparedInstance | None:
+    """A scene with this fault and no other, or None."""
+    values = _draw_scene(stream)
+    values |= _PLANT[plan.cause](plan.turn, values, stream)
+    seed = stream.integer(SEEDS)
+    with torch_threads(1):
+        if plan.cause is Cause.KV_POOL:
+            values["kv_blocks"] = _too_few_blocks(plan.turn, values, seed, progress)
+            if not values["kv_blocks"]:
+                return None
+        params = MultimodalParams.model_validate(values)
+        server, checks = play(params, seed, progress)
+    if not _shows(plan, params, server, checks):
+        return None
+    return PreparedInstance(params=params.model_dump(), visible=describe_run(params, server), seed=seed)
+
+
+def _shows(plan: Plan, params: MultimodalParams, server: Server, checks: Checks) -> bool:
+    rows = turn_rows(params, server)
+    found = faults(rows)
+    if not found or {fault.cause for fault in found} != {plan.cause}:
+        return False
+    answered_wrongly = checks.wrong_pictures > 0
+    is_quiet = server.preemptions == 0
+    return (
+        first_fault(rows).turn == plan.turn
+        and answered_wrongly == (plan.cause is Cause.SHARED_ID)
+        and (is_quiet or plan.cause is Cause.KV_POOL)
+    )
+
+
+def _draw_scene(stream: Stream) -> Values:
+    """Everything that is harmless. Text before the picture fills whole blocks, so that none holds both."""
+    values: Values = {
+        "picture": one_of(stream, ("terminal", "dashboard", "photo")),
+        "image_width_px": 196 + 28 * stream.integer(5),
+        "image_height_px": 168 + 28 * stream.integer(3),
+        "max_image_tokens": 64,
+        "users": one_of(stream, (2, 2, 3)),
+        "turns": TURNS,
+        "second_picture_turn": one_of(stream, (0, 2, 3, 4, 5, 6)),
+        "system_tokens": BLOCK_SIZE * (3 + stream.integer(4)),
+        "question_tokens": 10 + stream.integer(12),
+        "answer_tokens": 3 + stream.integer(3),
+        "think_s": 4.0,
+        "jpeg_quality": 60 + stream.integer(30),
+        "client_mbytes_per_s": one_of(stream, (0.5, 2.5, 10.0)),
+        "identity": one_of(stream, ("bytes", "pixels", "client_id")),
+        "salt": one_of(stream, ("none", "user")),
+        "preprocess_cache_mb": 16.0,
+        "encoder_budget": 128,
+        "kv_blocks": 256,
+    }
+    return values | QUIET_CLUSTER
+
+
+def _tokens_of_pictures(values: Values, count: int) -> int:
+    """Embeddings of so many pictures at most."""
+    return int(values["max_image_tokens"] * count)
+
+
+def _a_needless_encoder_cache(values: Values, stream: Stream) -> Values:
+    """Full and harmless where the prefix cache covers pictures; elsewhere large, with prefix caching off on purpose."""
+    match stream.integer(3):
+        case 0:
+            return {"prefix_caching": False, "salt": "none"}
+        case 1:
+            return {"encoder_cache_embeddings": _tokens_of_pictures(values, 1)}
+    return {}
+
+
+def _other_pixels(turn: int, values: Values, stream: Stream) -> Values:
+    """A client that sends PNG first sends JPEG from its second send on."""
+    client, onset_turn = one_of(stream, (("jpeg", turn), ("png_then_jpeg", turn - 1)))
+    identity = one_of(stream, ("bytes", "pixels"))
+    planted: Values = {"client": client, "identity": identity, "onset_turn": onset_turn}
+    return planted | _a_needless_encoder_cache(values, stream)
+
+
+def _other_file(turn: int, values: Values, stream: Stream) -> Values:
+    planted: Values = {"client": "lossless_resave", "identity": "bytes", "onset_turn": turn}
+    return planted | _a_needless_encoder_cache(values, stream)
+
+
+def _other_processor(turn: int, values: Values, stream: Stream) -> Values:
+    return {"processor_change_turn": turn} | _a_needless_encoder_cache(values, stream)
+
+
+def _other_salt(turn: int, values: Values, stream: Stream) -> Values:
+    return {"salt": "turn", "onset_turn": turn}
+
+
+def _other_text(turn: int, values: Values, stream: Stream) -> Values:
+    return {"changing_text": True, "onset_turn": turn, "salt": "none"}
+
+
+def _shared_id(turn: int, values: Values, stream: Stream) -> Values:
+    planted: Values = {"identity": "client_id", "client_id_per": "chat", "second_picture_turn": turn}
+    return planted | ({"prefix_caching": False, "salt": "none"} if stream.integer(2) else {})
+
+
+def _small_kv_pool(turn: int, values: Values, stream: Stream) -> Values:
+    """The pool itself is fitted to the chats once they are known; a pool holds the longest chat at least."""
+    return {"kv_blocks": 512, "second_picture_turn": values["second_picture_turn"] if turn > 4 else 0}
+
+
+def _too_few_blocks(turn: int, values: Values, seed: int, progress: Progress) -> int:
+    """The largest pool from which a turn of this number is the first to miss something; 0: none."""
+    params = MultimodalParams.model_validate(values)
+    server, _ = play(params, seed, progress)
+    served = sorted(server.turns, key=lambda sent: sent.first_token_us or 0)
+    longest = -(-longest_chat(values) // BLOCK_SIZE)
+    fitting = (n for n in range(160, longest, -1) if _first_eviction(served, n) == turn)
+    return next(fitting, 0)
+
+
+def _first_eviction(served: list[Turn], num_blocks: int) -> int:
+    """The turn that first misses a block which was there once, if these are served one after the other; 0: none."""
+    pool = BlockPool(num_blocks)
+    computed: set[bytes] = set()
+    for turn in served:
+        request = turn.request
+        assert request is not None
+        full = request.hashes[: (request.num_prompt - 1) // BLOCK_SIZE]
+        found = pool.match(full)
+        if len(found) < len(full) and full[len(found)] in computed:
+            return turn.turn
+        pool.hold(found)
+        blocks = found + pool.allocate(-(-(len(request.tokens) - 1) // BLOCK_SIZE) - len(found))
+        for block, name in zip(blocks[len(found) :], request.hashes[len(found) :], strict=False):
+            pool.register(block, name)
+        pool.release(blocks)
+        computed.update(request.hashes)
+    return 0
+
+
+def _small_encoder_cache(turn: int, values: Values, stream: Stream) -> Values:
+    """All first pictures fit, the second ones do not; prefix caching is off, or embeddings were not needed."""
+    return {
+        "second_picture_turn": turn,
+        "prefix_caching": False,
+        "salt": "none",
+        "max_image_tokens": 48,
+        "encoder_cache_embeddings": 48 * values["users"] + stream.integer(24),
+    }
+
+
+def _small_preprocessing_cache(turn: int, values: Values, stream: Stream) -> Values:
+    """All first pictures fit, the second ones do not."""
+    patch_bytes = 48 * 4 * 588 * 4
+    return {
+        "second_picture_turn": turn,
+        "max_image_tokens": 48,
+        "preprocess_cache_mb": round(patch_bytes * (10 * values["users"] + stream.integer(5)) / 1e7, 3),
+    } | _a_needless_encoder_cache(values, stream)
+
+
+_PLANT: dict[Cause, Callable[[int, Values, Stream], Values]] = {
+    Cause.OTHER_PIXELS: _other_pixels,
+    Cause.OTHER_FILE: _other_file,
+    Cause.OTHER_PROCESSOR: _other_processor,
+    Cause.OTHER_SALT: _other_salt,
+    Cause.OTHER_TEXT: _other_text,
+    Cause.SHARED_ID: _shared_id,
+    Cause.KV_POOL: _small_kv_pool,
+    Cause.ENCODER_CACHE: _small_encoder_cache,
+    Cause.PREPROCESSING_CACHE: _small_preprocessing_cache,
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """A turn beside the same user's turn before, in telemetry. Each picture with its row of the turn before, if any."""
+
+    now: Row
+    before: Row
+    pictures: list[tuple[Row, Row | None]]
+    prefix_caching: bool
+
+    @property
+    def lacks_kv(self) -> bool:
+        """Fewer full blocks were found than the turn before left behind; its last output has no KV."""
+        left = self.before["prompt_tokens"] + self.before["output_tokens"] - 1
+        grown = sum(one["tokens"] - old["tokens"] for one, old in self.known)
+        return bool(
+            self.prefix_caching and self.now["cached_tokens"] < (left + grown) // BLOCK_SIZE * BLOCK_SIZE
+        )
+
+    @property
+    def known(self) -> list[tuple[Row, Row]]:
+        return [(one, old) for one, old in self.pictures if old is not None]
+
+    def again(self, stage: str) -> bool:
+        return any(one[stage] for one, _ in self.known)
+
+    def differs(self, field: str) -> bool:
+        return any(one[field] != old[field] for one, old in self.known)
+
+    @property
+    def works_again(self) -> bool:
+        return self.lacks_kv or self.again("encoded") or self.again("preprocessed")
+
+    @property
+    def shares_an_identifier(self) -> bool:
+        names = {(one["identifier"], one["pixels"]) for one, _ in self.pictures}
+        return len({identifier for identifier, _ in names}) < len(names)
+
+
+def looks(visible: Mapping[str, Any]) -> list[Look]:
+    """By turn, then in the order in which they were sent."""
+    turns = {(row["user"], row["turn"]): row for row in visible["turns"]}
+    pictures = {(row["user"], row["turn"], row["picture"]): row for row in visible["pictures"]}
+    return [
+        Look(
+            row,
+            turns[user, turn - 1],
+            [
+                (one, pictures.get((user, turn - 1, index)))
+                for (whose, when, index), one in pictures.items()
+                if (whose, when) == (user, turn)
+            ],
+            visible["prefix_caching"],
+        )
+        for (user, turn), row in sorted(turns.items(), key=lambda item: item[0][1])
+        if turn > 1
+    ]
+
+
+def reason(visible: Mapping[str, Any]) -> tuple[Cause, int]:
+    """From telemetry to (cause, turn): the first turn with needless work or a name for two; then what differs there."""
+    for look in looks(visible):
+        turn = look.now["turn"]
+        if look.shares_an_identifier:
+            return Cause.SHARED_ID, turn
+        if look.works_again:
+            return _tell_apart(look, visible), turn
+    return Cause.NONE, 0
+
+
+def _tell_apart(look: Look, visible: Mapping[str, Any]) -> Cause:
+    """From what the client sends, over what the server makes of it, to what its caches could hold."""
+    for field, cause in (
+        ("pixels", Cause.OTHER_PIXELS),
+        ("file", Cause.OTHER_FILE),
+        ("tokens", Cause.OTHER_PROCESSOR),
+    ):
+        if look.differs(field):
+            return cause
+    if look.lacks_kv:
+        if look.now["namespace"] != look.before["namespace"]:
+            return Cause.OTHER_SALT
+        is_full = look.now["kv_blocks_used"] >= FULL * visible["kv_blocks_capacity"]
+        return Cause.KV_POOL if is_full else Cause.OTHER_TEXT
+    return Cause.ENCODER_CACHE if look.again("encoded") else Cause.PREPROCESSING_CACHE
+
+
+def references(prepared: PreparedInstance) -> dict[str, Submission]:
+    """Each from the visible part alone.
+
+    naive: blames the memory for KV, from the second turn on. misconception: finds the turn, and blames the cache of the
+    last stage that works again. expert: finds the turn, and looks for what differs there, from the client on.
+    """
+    cause, turn = reason(prepared.visible)
+    blamed = next((_blame(look) for look in looks(prepared.visible) if look.works_again), Cause.KV_POOL)
+    found = {
+        "naive": _say(Cause.KV_POOL, 2),
+        "misconception": _say(blamed, turn),
+        "expert": _say(cause, turn),
+    }
+    return {who: Submission(params={}, prediction=told) for who, told in found.items()}
+
+
+def _blame(look: Look) -> Cause:
+    if look.lacks_kv:
+        return Cause.KV_POOL
+    return Cause.ENCODER_CACHE if look.again("encoded") else Cause.PREPROCESSING_CACHE
+
+
+def _say(cause: Cause, turn: int, sign: Sign | None = None) -> dict[str, int]:
+    return {"cause": cause.value, "turn": turn, "sign": (sign or DECIDING[cause]).value}
