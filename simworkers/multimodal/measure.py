@@ -1,5 +1,6 @@
 """From what a server did to the metrics of a report."""
 
+from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
@@ -26,8 +27,9 @@ from simworkers.multimodal.params import MultimodalParams
 from simworkers.multimodal.server import Picture, Server, Turn, fingerprint, processor_args
 from simworkers.multimodal.stages import Prices
 
-MOST_OCCUPANCY_ROWS = 240
-WIDTHS_PX = tuple(range(160, 2561, 160))
+MOST_OCCUPANCY_ROWS = 240  # beside those before a pause
+PAUSE_US = 200_000
+WIDTHS_PX = tuple(range(80, 1641, 40))
 SPEECH_CODEC_TOKENS = 500  # ten seconds
 
 
@@ -302,9 +304,11 @@ def _other_stages(params: MultimodalParams, prices: Prices) -> dict[str, Any]:
 
 
 def _occupancy(server: Server, prices: Prices) -> list[OccupancyRow]:
+    """Thinned evenly, but with the last step before every pause: what it shows lasts until the next one."""
     found = server.occupancy
-    count = min(len(found), MOST_OCCUPANCY_ROWS)
-    places = [round(n * (len(found) - 1) / max(count - 1, 1)) for n in range(count)]
+    stride = -(-len(found) // MOST_OCCUPANCY_ROWS)
+    before_pause = [later.time_us - at.time_us > PAUSE_US for at, later in pairwise(found)]
+    kept = [at for n, at in enumerate(found) if n % stride == 0 or (n == len(found) - 1 or before_pause[n])]
     return [
         OccupancyRow(
             time_us=at.time_us,
@@ -312,7 +316,7 @@ def _occupancy(server: Server, prices: Prices) -> list[OccupancyRow]:
             kv_cached_bytes=at.cached_blocks * prices.kv_block_bytes,
             encoder_bytes=at.embeddings * prices.embedding_bytes,
         )
-        for at in (found[place] for place in places)
+        for at in kept
     ]
 
 

@@ -219,7 +219,7 @@ class MultimodalMetrics(_Row):
 
     turns: list[TurnRow] = _metric("", "In the order in which they were sent.")
     occupancy: list[OccupancyRow] = _metric(
-        "", "After steps that read a prompt or ended a turn; at most 240 of them."
+        "", "After steps that read a prompt or ended a turn; thinned, with the last before every pause."
     )
     resolutions: list[ResolutionRow] = _metric("", "Tokens of one picture against its size.")
     cluster: list[ClusterRow] = _metric(
