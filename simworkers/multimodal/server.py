@@ -30,7 +30,8 @@ MODEL_SHAPE = ModelShape(
 )
 ENCODER_SHAPE = EncoderShape(patch_numbers=588, hidden=32, layers=1, heads=2, feed_forward=64, out=64)
 WEIGHT_SEED = 20  # of the one tiny model that every run uses
-THINK_US = 1_000_000
+US_PER_S = 1_000_000
+PICTURE_LIMIT_S = 30.0
 
 
 @dataclass
@@ -124,7 +125,12 @@ class Server:
     def __post_init__(self) -> None:
         self.prices = Prices(self.params)
         self.engine = build_engine(self.params, self.device)
-        self.preprocessor = Preprocessor(workers=0, cache_bytes=int(self.params.preprocess_cache_mb * 1e6))
+        # A stranger's file is decoded in a process of its own; those that were drawn here need no such care.
+        self.preprocessor = Preprocessor(
+            workers=int(self.params.picture == "own"),
+            cache_bytes=int(self.params.preprocess_cache_mb * 1e6),
+            time_limit_s=PICTURE_LIMIT_S,
+        )
         self.clock_us = 0
         self._events: list[tuple[int, int, Chat | Turn]] = []
         self._events_made = 0
@@ -133,6 +139,10 @@ class Server:
             self._at(self.workload.first_arrival_us(chat.user), chat)
 
     def play(self) -> None:
+        with self.preprocessor:
+            self._play()
+
+    def _play(self) -> None:
         while self._events or self._under_way:
             if not self._under_way:
                 self.clock_us = max(self.clock_us, self._events[0][0])
@@ -275,7 +285,7 @@ class Server:
         del self._under_way[turn.request.id]
         chat.answers.append(list(turn.request.outputs))
         if chat.next_turn <= self.params.turns:
-            self._at(self.clock_us + round(self.params.think_s * THINK_US), chat)
+            self._at(self.clock_us + round(self.params.think_s * US_PER_S), chat)
 
     def _note_occupancy(self) -> None:
         pool = self.engine.pool
