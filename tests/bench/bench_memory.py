@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from demo import Api
+from demo.api import Api
 from tests.bench.sites import TITLES, TRANSPORTS, Lacking, bench_site, load_average
 from tests.journeys.conftest import Site, children_of
 

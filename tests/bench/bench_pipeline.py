@@ -21,7 +21,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from demo import Api
+from demo.api import Api
 from labs import runner
 from simworkers.forked_child import die_with_parent
 from tests.bench.noop import QUEUE, ROOT, bare_app
