@@ -18,7 +18,7 @@ from simworkers.multimodal.params import BLOCK_SIZE, MultimodalParams, longest_c
 from simworkers.multimodal.scenes import QUIET_CLUSTER, SEEDS, draw_until_it_serves, one_of
 from simworkers.multimodal.server import Server, Turn
 from simworkers.multimodal.simulate import play
-from simworkers.multimodal.telemetry import describe_run
+from simworkers.multimodal.telemetry import Row, describe_run, read_table
 from simworkers.rng import Stream
 from simworkers.threads import torch_threads
 
@@ -28,7 +28,6 @@ CAUSES = tuple(cause for cause in Cause if cause)
 # Nearly full: finished requests leave partly filled blocks, which hold nothing that can be found.
 FULL = 0.9
 Values = dict[str, Any]
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -107,6 +106,9 @@ def _draw_scene(stream: Stream) -> Values:
         "preprocess_cache_mb": 16.0,
         "encoder_budget": 128,
         "kv_blocks": 256,
+        "model": one_of(stream, ("internvl2-26b", "qwen2.5-vl-7b", "qwen2-vl-7b")),
+        # Little arithmetic beside its bandwidth: tokens that are computed again show in TTFT, however few they are.
+        "gpu": "h20",
     }
     return values | QUIET_CLUSTER
 
@@ -265,8 +267,8 @@ class Look:
 
 def looks(visible: Mapping[str, Any]) -> list[Look]:
     """By turn, then in the order in which they were sent."""
-    turns = {(row["user"], row["turn"]): row for row in visible["turns"]}
-    pictures = {(row["user"], row["turn"], row["picture"]): row for row in visible["pictures"]}
+    turns = {(row["user"], row["turn"]): row for row in read_table(visible["turns"])}
+    pictures = {(row["user"], row["turn"], row["picture"]): row for row in read_table(visible["pictures"])}
     return [
         Look(
             row,

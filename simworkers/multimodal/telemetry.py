@@ -3,11 +3,15 @@
 Block and byte counts are of the engine that ran; times are modelled.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simworkers.multimodal.identity import hash_pixels
 from simworkers.multimodal.params import MultimodalParams
 from simworkers.multimodal.server import Occupancy, Picture, Server, Turn, fingerprint
+
+Row = Mapping[str, Any]
+Table = list[list[Any]]  # the first row names the columns
 
 TURN_HELP = (
     "One row for each turn of each user, in the order in which they were sent. namespace: hash of what separates "
@@ -29,13 +33,23 @@ def describe_run(params: MultimodalParams, server: Server) -> dict[str, Any]:
         "patch_bytes_capacity": int(params.preprocess_cache_mb * 1e6),
         "prefix_caching": params.prefix_caching,
         "turns_help": TURN_HELP,
-        "turns": [_turn_row(turn, server.occupancy) for turn in server.turns],
+        "turns": _table([_turn_row(turn, server.occupancy) for turn in server.turns]),
         "pictures_help": PICTURE_HELP,
-        "pictures": [_picture_row(turn, picture) for turn in server.turns for picture in turn.pictures],
+        "pictures": _table([_picture_row(turn, one) for turn in server.turns for one in turn.pictures]),
     }
 
 
-def _turn_row(turn: Turn, occupancy: list[Occupancy]) -> dict[str, Any]:
+def read_table(table: Table) -> list[dict[str, Any]]:
+    """Its rows by name."""
+    names, *rows = table
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    return [list(rows[0]), *(list(row.values()) for row in rows)]
+
+
+def _turn_row(turn: Turn, occupancy: list[Occupancy]) -> Row:
     request = turn.request
     assert request is not None and request.cached_tokens is not None and turn.first_token_us is not None
     seen = [at for at in occupancy if at.time_us <= turn.first_token_us]
@@ -59,7 +73,7 @@ def _turn_row(turn: Turn, occupancy: list[Occupancy]) -> dict[str, Any]:
     }
 
 
-def _picture_row(turn: Turn, picture: Picture) -> dict[str, Any]:
+def _picture_row(turn: Turn, picture: Picture) -> Row:
     return {
         "user": turn.user,
         "turn": turn.turn,
