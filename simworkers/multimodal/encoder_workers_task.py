@@ -18,38 +18,43 @@ from simworkers.multimodal.scenes import SEEDS, draw_until_it_serves, one_of
 from simworkers.multimodal.stage_cost import decoder_pass
 from simworkers.rng import Stream
 
-# (GPUs a copy of the language model, whether colocated GPUs of a group spread a step's pictures)
-GROUPS = ((2, False), (2, False), (2, True), (1, False))
+# Best number → (GPUs a copy of the language model, whether colocated GPUs of a group spread a step's pictures). Only a
+# group that lets its GPUs wait for one encode gains from encoder workers.
+GROUPS = {0: ((2, True), (2, True), (1, False)), 2: ((2, False),), 4: ((2, False),)}
 SIZES_PX = ((640, 640), (1280, 800), (1600, 900))
 PRACTICE_SEEDS = (1, 2)
 DRAWS = 400
 LEAST_DISTANCE = 1.2  # best ÷ mean over all numbers of encoder workers
 EXPERT_REACHES = 0.85  # of the way from that mean to the best
 MISLED_REACHES = 0.5  # at most
+RUNNER_UP_REACHES = 0.75  # at most, so that no number does well everywhere
 DECODING = 64  # requests, for the price of a decode step that is shown
 
 
 def prepare(seed: int, progress: Progress) -> PreparedInstance:
     """Draw instances until one serves."""
-    wanted = Stream(seed, "choose-encoder-workers").integer(2)  # in every second one colocated GPUs are best
+    wanted = one_of(Stream(seed, "choose-encoder-workers"), tuple(GROUPS))
     return draw_until_it_serves(
-        seed, "choose-encoder-workers", lambda stream: _draw(stream, bool(wanted), progress), DRAWS
+        seed, "choose-encoder-workers", lambda stream: _draw(stream, wanted, progress), DRAWS
     )
 
 
-def _draw(stream: Stream, is_colocated_best: bool, progress: Progress) -> PreparedInstance | None:
+def _draw(stream: Stream, wanted: int, progress: Progress) -> PreparedInstance | None:
+    """wanted: the number of encoder workers that is to be best."""
     progress(0, 1)
-    params = _draw_params(stream)
+    params = _draw_params(stream, wanted)
     seed = stream.integer(SEEDS)
     rates = output_rates(cluster_params(params), seed)
     mean, best = sum(rates.values()) / len(rates), max(rates.values())
-    poor = [count for count, rate in rates.items() if rate <= mean]
-    if best < LEAST_DISTANCE * mean or is_colocated_best != (rates[0] == best):
+    if best < LEAST_DISTANCE * mean or rates[wanted] != best:
         return None
 
     def reached(count: int) -> float:
         return (rates[count] - mean) / (best - mean)
 
+    if max(reached(count) for count in rates if count != wanted) > RUNNER_UP_REACHES:
+        return None
+    poor = [count for count, rate in rates.items() if rate <= mean]
     today = MultimodalParams.model_validate(
         params.model_dump() | {"cluster_encoder_workers": one_of(stream, poor)}
     )
@@ -59,8 +64,8 @@ def _draw(stream: Stream, is_colocated_best: bool, progress: Progress) -> Prepar
     return instance if reached(_best_in_practice(instance.visible)) >= EXPERT_REACHES else None
 
 
-def _draw_params(stream: Stream) -> MultimodalParams:
-    group, is_spread = one_of(stream, GROUPS)
+def _draw_params(stream: Stream, wanted: int) -> MultimodalParams:
+    group, is_spread = one_of(stream, GROUPS[wanted])
     width, height = one_of(stream, SIZES_PX)
     values: dict[str, Any] = {
         # The engine's own part of the run is as small as it can be: nothing of it is read.

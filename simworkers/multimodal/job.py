@@ -1,8 +1,15 @@
 """The multimodal lab as the catalogue lists it."""
 
-from simworkers.jobs import FigureSpec, Job
+from simworkers.jobs import FigureSpec, Job, TaskKind
 from simworkers.multimodal.metrics import MultimodalMetrics
 from simworkers.multimodal.params import MultimodalParams
+from simworkers.multimodal.prediction import (
+    DiagnosisPrediction,
+    EncoderCachePrediction,
+    EncoderWorkersPrediction,
+    SecondTurnPrediction,
+    WarmTurnPrediction,
+)
 
 MULTIMODAL_CACHE = Job(
     name="multimodal-cache",
@@ -45,8 +52,62 @@ MULTIMODAL_CACHE = Job(
             "above 1 encoder workers apart are better, below 1 they are worse.",
         ),
     ),
-    tasks={},
+    tasks={
+        "predict-turn-2": TaskKind(
+            name="predict-turn-2",
+            prepare="simworkers.multimodal.second_turn_task:prepare",
+            references="simworkers.multimodal.second_turn_task:references",
+            prediction=SecondTurnPrediction,
+            open_parameters=(),
+            prediction_metrics={
+                "preprocess_again": "preprocess_again_turn2",
+                "encode_again": "encode_again_turn2",
+                "cached_tokens": "cached_tokens_turn2",
+                "new_tokens": "new_tokens_turn2",
+            },
+        ),
+        "diagnose": TaskKind(
+            name="diagnose",
+            prepare="simworkers.multimodal.diagnose_task:prepare",
+            references="simworkers.multimodal.diagnose_task:references",
+            prediction=DiagnosisPrediction,
+            open_parameters=(),
+            prediction_metrics={"cause": "fault_cause", "turn": "fault_turn", "sign": "fault_sign"},
+        ),
+        "warm-turn-2": TaskKind(
+            name="warm-turn-2",
+            prepare="simworkers.multimodal.warm_turn_task:prepare",
+            prediction=WarmTurnPrediction,
+            open_parameters=(
+                "client",
+                "identity",
+                "client_id_per",
+                "salt",
+                "kv_blocks",
+                "encoder_cache_embeddings",
+            ),
+            references="simworkers.multimodal.warm_turn_task:references",
+            prediction_metrics={"encode_again": "encode_again_turn2", "ttft_turn2_us": "ttft_turn2_us"},
+        ),
+        "size-encoder-cache": TaskKind(
+            name="size-encoder-cache",
+            prepare="simworkers.multimodal.encoder_cache_task:prepare",
+            prediction=EncoderCachePrediction,
+            open_parameters=("encoder_cache_embeddings",),
+            references="simworkers.multimodal.encoder_cache_task:references",
+            prediction_metrics={"images_encoded": "images_encoded"},
+        ),
+        "choose-encoder-workers": TaskKind(
+            name="choose-encoder-workers",
+            prepare="simworkers.multimodal.encoder_workers_task:prepare",
+            prediction=EncoderWorkersPrediction,
+            open_parameters=("cluster_encoder_workers",),
+            references="simworkers.multimodal.encoder_workers_task:references",
+            prediction_metrics={"tokens_per_gpu_s": "cluster_tokens_per_gpu_s"},
+        ),
+    },
     expected_seconds=MultimodalParams.expected_seconds,
+    sweep="simworkers.multimodal.sweep:sweep",
     sources=(
         "hardware.py",
         "rng.py",
