@@ -25,7 +25,9 @@ MAX_FILE_BYTES = 32 * 2**20
 EXAMPLES = """examples:
   python -m simworkers list
   python -m simworkers run moe-eplb --set eplb=true --set redundant_slots_per_gpu=1 --seed 7
+  python -m simworkers run multimodal-cache --image screenshot.png --set client=jpeg
   python -m simworkers balance cases.json
+  python -m simworkers replay sessions.jsonl.gz --capacity-blocks 16384
 """
 
 
@@ -105,6 +107,14 @@ def _parser() -> Parser:
         "file", metavar="FILE", help="JSON with `cases`: load [layer][expert] and cluster shape"
     )
     balance.set_defaults(command=balance_file)
+    replay = commands.add_parser("replay", help="what one block cache would have kept of a recorded trace")
+    replay.add_argument(
+        "trace", metavar="TRACE", help="sessions or requests, one JSON object a line, plain or gzip"
+    )
+    replay.add_argument(
+        "--capacity-blocks", type=int, metavar="N", help="size of the cache (default: endless)"
+    )
+    replay.set_defaults(command=replay_file)
     return parser
 
 
@@ -177,6 +187,28 @@ def balance_file(options: argparse.Namespace) -> int:
             }
         )
     _print(found)
+    return 0
+
+
+def replay_file(options: argparse.Namespace) -> int:
+    """Hit blocks and tokens of one trace on one cache; what was refused or repaired in it on stderr."""
+    if options.capacity_blocks is not None and options.capacity_blocks < 1:
+        raise InvalidInput(f"capacity-blocks: must be at least 1, not {options.capacity_blocks}")
+    from simworkers.agents.replay import replay_trace
+    from simworkers.agents.traces import BadTrace, read_trace
+
+    try:
+        with Path(options.trace).open("rb") as file:
+            trace = read_trace(file)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        if isinstance(error, BadTrace):
+            raise InvalidInput(f"trace: {reason}") from None
+        raise InvalidInput(f"trace: cannot read {options.trace!r}: {reason}") from None
+    for note in trace.notes:
+        print(f"{'refused' if note.is_refused else 'repaired'}: {note}", file=sys.stderr)
+    hits = replay_trace(trace, options.capacity_blocks)
+    _print({"hit_blocks": hits.hit_blocks, "hit_tokens": hits.hit_tokens, "input_tokens": hits.input_tokens})
     return 0
 
 

@@ -100,6 +100,30 @@ def test_a_picture_that_is_none_is_named(tmp_path, capsys):
     assert capsys.readouterr().err.startswith("own_image: image: ")
 
 
+SESSION = {
+    "id": "s",
+    "block_size": 4,
+    "requests": [
+        {"t": 0.0, "in": 8, "out": 1, "hash_ids": [1, 2]},
+        {"t": 1.0, "in": 12, "out": 1, "hash_ids": [1, 2, 3]},
+    ],
+}
+
+
+def test_replay_prints_hits_alone_and_says_what_it_refused(tmp_path):
+    trace = write(tmp_path / "trace.jsonl", json.dumps(SESSION) + "\nnonsense\n")
+    done = shell("replay", trace)
+    assert json.loads(done.stdout) == {"hit_blocks": 2, "hit_tokens": 8, "input_tokens": 20}
+    assert done.stderr.startswith("refused: line 2: line: is not JSON")
+    assert done.returncode == 0
+
+
+def test_replay_keeps_no_more_blocks_than_its_capacity(tmp_path, capsys):
+    trace = write(tmp_path / "trace.jsonl", json.dumps(SESSION))
+    assert main(["replay", trace, "--capacity-blocks", "1"]) == 0
+    assert json.loads(capsys.readouterr().out)["hit_blocks"] == 1
+
+
 def test_a_lab_that_takes_no_picture_says_so(tmp_path, capsys):
     assert main(["run", "moe-eplb", "--image", "any.png"]) == 2
     assert capsys.readouterr().err == "image: moe-eplb takes no picture\n"
@@ -130,6 +154,9 @@ def test_values_read_as_json_else_as_string_and_override_the_file(tmp_path, caps
 @pytest.mark.parametrize(
     ("arguments", "lines"),
     [
+        (["replay", "nope.jsonl"], ["trace: cannot read 'nope.jsonl': No such file or directory"]),
+        (["replay", os.devnull], ["trace: there is no line in this trace"]),
+        (["replay", os.devnull, "--capacity-blocks", "0"], ["capacity-blocks: must be at least 1, not 0"]),
         (["run", "nope"], ["lab: there is no lab 'nope'; there are: moe-eplb, multimodal-cache"]),
         (["run", "moe-eplb", "--set", "top_k"], ["set: 'top_k' is not name=value"]),
         (["run", "moe-eplb", "--set", "nope=1"], ["nope: Extra inputs are not permitted"]),

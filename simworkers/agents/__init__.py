@@ -1,0 +1,1 @@
+"""Agent sessions: recorded traffic, and what a cache would have kept of it."""
