@@ -1,4 +1,4 @@
-"""Exact replay of a trace beside a naive cache: `python -m tests.bench.bench_replay TRACE [--times 10]`. Asserts nothing.
+"""Exact replay of a trace beside a naive cache: `python -m tests.bench.bench_replay TRACE`. Asserts nothing.
 
 Reading, preparing and replaying are timed apart, with the garbage collector off, as the least of several rounds. With
 --times the sessions are repeated, each copy with block ids of its own.
