@@ -154,7 +154,7 @@ class MultimodalMetrics(_Row):
     cached_tokens_turn2: int = _metric("tokens", "Found for turn 2 of user 0.")
     new_tokens_turn2: int = _metric("tokens", "Prompt tokens of turn 2 of user 0 that had to be computed.")
     fault_cause: int = _metric(
-        "number",
+        "",
         "What first made a turn do work again that had been done, or took a picture for another one. 0: nothing; "
         "1: other pixels; 2: another file with the same pixels; 3: other processor arguments; 4: another salt; "
         "5: other text before the picture; 6: two pictures under one identifier; 7: KV evicted; 8: embeddings evicted; "
@@ -162,7 +162,7 @@ class MultimodalMetrics(_Row):
     )
     fault_turn: int = _metric("turn", "The first turn in which it shows, whoever's; 0: never.")
     fault_sign: int = _metric(
-        "number",
+        "",
         "The field of telemetry that tells this cause from the others. 0: none; 1: cached_tokens; "
         "2: encoder_cache_used; 3: file; 4: identifier; 5: kv_blocks_used; 6: namespace; 7: patch_bytes_used; "
         "8: pixels; 12: tokens.",
