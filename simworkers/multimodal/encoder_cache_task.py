@@ -9,7 +9,7 @@ pictures that are dead, since the app changes its format, the server its process
 from typing import Any
 
 from simworkers.jobs import PreparedInstance, Progress, Submission
-from simworkers.multimodal.cache_sizing import Access, HbmPrice, cheapest, cost_us
+from simworkers.multimodal.cache_sizing import Access, HbmPrice, cheapest, cost_us, encode_us
 from simworkers.multimodal.params import MultimodalParams
 from simworkers.multimodal.scenes import QUIET_CLUSTER, SEEDS, draw_until_it_serves, one_of, play_metrics
 from simworkers.multimodal.stage_cost import encode
@@ -162,13 +162,21 @@ def references(prepared: PreparedInstance) -> dict[str, Submission]:
     """
     visible = prepared.visible
     capacities = {
+        "naive": MultimodalParams.model_validate(prepared.params).encoder_cache_embeddings,
         "smallest": visible["max_image_tokens"],
         "misconception": _everything(visible),
         "expert": _expert(visible),
     }
-    hits = {"images_encoded": len({access.key for access in _accesses(visible["log"])})}
     told = {
-        who: Submission(params={"encoder_cache_embeddings": n}, prediction=hits)
-        for who, n in capacities.items()
+        who: Submission(
+            params={"encoder_cache_embeddings": capacity},
+            prediction={"images_encoded": _encoded_in_log(visible, capacity)},
+        )
+        for who, capacity in capacities.items()
     }
-    return {"naive": Submission(params={}, prediction=hits)} | told
+    return told | {"naive": told["naive"].model_copy(update={"params": {}})}
+
+
+def _encoded_in_log(visible: dict[str, Any], capacity: int) -> int:
+    """Pictures of the log that a cache of this size would have had encoded."""
+    return encode_us([Access(access.key, encode_us=1) for access in _accesses(visible["log"])], capacity)
