@@ -14,6 +14,7 @@ from simworkers.multimodal.params import MultimodalParams
 from simworkers.multimodal.scenes import QUIET_CLUSTER, SEEDS, draw_until_it_serves, one_of, play_metrics
 from simworkers.multimodal.stage_cost import encode
 from simworkers.multimodal.stages import Prices
+from simworkers.multimodal.telemetry import as_table, read_table
 from simworkers.rng import Stream
 
 SIZES = ((224, 140), (252, 168), (224, 196), (252, 196))  # px; (width ÷ 28) × (height ÷ 28) tokens
@@ -134,7 +135,7 @@ def _describe(params: MultimodalParams, observed: dict[str, Any]) -> dict[str, A
         "embedding_bytes": prices.embedding_bytes,
         "window_us": max(ends_us) - min(row["sent_us"] for row in observed["turns"]),
         "log_help": LOG_HELP,
-        "log": _log(params, observed),
+        "log": as_table(_log(params, observed)),
     }
 
 
@@ -147,11 +148,11 @@ def _price(visible: dict[str, Any]) -> HbmPrice:
 
 
 def _expert(visible: dict[str, Any]) -> int:
-    return cheapest(_accesses(visible["log"]), visible["max_image_tokens"], _price(visible))
+    return cheapest(_accesses(read_table(visible["log"])), visible["max_image_tokens"], _price(visible))
 
 
 def _everything(visible: dict[str, Any]) -> int:
-    return sum(length for _, length in {access.key for access in _accesses(visible["log"])})
+    return sum(length for _, length in {access.key for access in _accesses(read_table(visible["log"]))})
 
 
 def references(prepared: PreparedInstance) -> dict[str, Submission]:
@@ -179,4 +180,6 @@ def references(prepared: PreparedInstance) -> dict[str, Submission]:
 
 def _encoded_in_log(visible: dict[str, Any], capacity: int) -> int:
     """Pictures of the log that a cache of this size would have had encoded."""
-    return encode_us([Access(access.key, encode_us=1) for access in _accesses(visible["log"])], capacity)
+    return encode_us(
+        [Access(access.key, encode_us=1) for access in _accesses(read_table(visible["log"]))], capacity
+    )

@@ -33,9 +33,9 @@ def describe_run(params: MultimodalParams, server: Server) -> dict[str, Any]:
         "patch_bytes_capacity": int(params.preprocess_cache_mb * 1e6),
         "prefix_caching": params.prefix_caching,
         "turns_help": TURN_HELP,
-        "turns": _table([_turn_row(turn, server.occupancy) for turn in server.turns]),
+        "turns": as_table([_turn_row(turn, server.occupancy) for turn in server.turns]),
         "pictures_help": PICTURE_HELP,
-        "pictures": _table([_picture_row(turn, one) for turn in server.turns for one in turn.pictures]),
+        "pictures": as_table([_picture_row(turn, one) for turn in server.turns for one in turn.pictures]),
     }
 
 
@@ -45,7 +45,8 @@ def read_table(table: Table) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def _table(rows: Sequence[Row]) -> Table:
+def as_table(rows: Sequence[Row]) -> Table:
+    """At least one row; all with the same names."""
     return [list(rows[0]), *(list(row.values()) for row in rows)]
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from simworkers.multimodal import encoder_cache_task
 from simworkers.multimodal.encoder_cache_task import prepare
+from simworkers.multimodal.telemetry import read_table
 from tests.simworkers.multimodal.tasks import KINDS, SEEDS, instance, measured, references, result, silent
 
 KIND = "size-encoder-cache"
@@ -56,7 +57,7 @@ def test_no_number_of_pictures_a_user_fits_all_instances():
 
 
 def test_the_log_that_is_shown_is_of_other_pictures_than_the_graded_run():
-    shown = {row["picture"] for row in instance(KIND, 0).visible["log"]}
+    shown = {row["picture"] for row in read_table(instance(KIND, 0).visible["log"])}
     graded = {
         picture["identifier"] for row in measured(KIND, 0, "expert")["turns"] for picture in row["pictures"]
     }
