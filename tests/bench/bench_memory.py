@@ -10,7 +10,6 @@ import argparse
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from tests.journeys.conftest import Site, children_of
 WIDE = {"num_experts": 256, "top_k": 8, "num_gpus": 64, "num_nodes": 8, "num_groups": 8, "num_layers": 8}
 WIDE |= {"eplb": True, "redundant_slots_per_gpu": 1, "num_steps": 4}
 COLUMNS = ("RSS", "PSS", "USS")
-PAUSE_S = 0.02
+PAUSE_S = 0.01
 Memory = tuple[float, float, float]  # MiB: RSS, PSS, USS
 
 
@@ -38,10 +37,10 @@ def memory_mib(pid: int) -> Memory | None:
 
 
 class ChildrenWatch:
-    """The largest of each measure over all children of the worker's warm server, while it is open."""
+    """The largest of each measure of every child of the worker's warm server, in the order of their birth."""
 
     def __init__(self, site: Site) -> None:
-        self.largest: Memory = (0.0, 0.0, 0.0)
+        self.largest: dict[int, Memory] = {}  # by process id
         self._site = site
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._look)
@@ -49,8 +48,9 @@ class ChildrenWatch:
     def _look(self) -> None:
         while not self._done.wait(PAUSE_S):
             for pid in self._site.children():
-                rss, pss, uss = zip(self.largest, memory_mib(pid) or (0.0, 0.0, 0.0), strict=True)
-                self.largest = (max(rss), max(pss), max(uss))
+                if seen := memory_mib(pid):
+                    rss, pss, uss = zip(self.largest.get(pid, seen), seen, strict=True)
+                    self.largest[pid] = (max(rss), max(pss), max(uss))
 
     def __enter__(self) -> "ChildrenWatch":
         self._thread.start()
@@ -61,21 +61,19 @@ class ChildrenWatch:
         self._thread.join()
 
 
-def wait_until(api: Api, url: str, done: Callable[[Any], bool]) -> None:
-    while not done(run := api.get(url)):
+def wait_for_figures(api: Api, url: str) -> None:
+    while not (run := api.get(url))["figures_ready"]:
         if run["state"] not in ("queued", "running", "graded"):
             raise RuntimeError(f"{url}: {run['state']}: {run['reason']}")
-        time.sleep(PAUSE_S)
+        time.sleep(0.2)
 
 
 def watch_run(site: Site, api: Api, params: dict[str, Any]) -> tuple[Memory, Memory]:
-    """(the child that simulates, the child that draws)."""
-    with ChildrenWatch(site) as simulating:
-        url = api.post("labs/moe-eplb/runs/", {"params": params, "seed": 1})["url"]
-        wait_until(api, url, lambda run: run["state"] == "graded")
-    with ChildrenWatch(site) as drawing:
-        wait_until(api, url, lambda run: run["figures_ready"])
-    return simulating.largest, drawing.largest
+    """(the child that simulates, the child that draws): the last two of a run that is alone."""
+    with ChildrenWatch(site) as watch:
+        wait_for_figures(api, api.post("labs/moe-eplb/runs/", {"params": params, "seed": 1})["url"])
+    *_, simulating, drawing = watch.largest.values()
+    return simulating, drawing
 
 
 def measure(transport: str) -> dict[str, Memory]:

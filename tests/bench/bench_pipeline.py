@@ -24,12 +24,15 @@ from typing import Any
 from demo.api import Api
 from labs import runner
 from simworkers.forked_child import die_with_parent
+from simworkers.rng import Stream
 from tests.bench.noop import QUEUE, ROOT, bare_app
 from tests.bench.sites import TITLES, TRANSPORTS, Lacking, bench_site, load_average, percentile
 
 SMALLEST = {"num_steps": 1, "warmup_steps": 1, "num_layers": 1, "tokens_per_step": 64, "chunk_tokens": 1}
 WARM_UP_ROUNDS = 3
 PATIENCE_S = 30
+# Before each send a pause is drawn, of several looks of a worker that polls: else all rounds meet it in one phase.
+PAUSE_MS = 320
 RETRY = {
     "max_retries": 1,
     "interval_start": 0,
@@ -153,8 +156,12 @@ def measure(transport: str, runs: int) -> list[Sample]:
         with bench_site(transport) as (site, environment), noop_worker(environment) as noop:
             api = site.newcomer()
             samples = []
+            pauses_ms = iter(Stream(0, "bench_pipeline").integers(PAUSE_MS, 2 * (WARM_UP_ROUNDS + runs)))
             for n in range(WARM_UP_ROUNDS + runs):
-                delay = {"noop": noop.delay_s(), "child": child_start_s(server)}
+                delay = {"child": child_start_s(server)}
+                time.sleep(next(pauses_ms) / 1000)
+                delay["noop"] = noop.delay_s()
+                time.sleep(next(pauses_ms) / 1000)
                 samples.append(delay | measure_run(api, seed=n + 1))
             return samples[WARM_UP_ROUNDS:]
     finally:

@@ -29,11 +29,12 @@ BARE_SHARE = 4
 
 
 def start_bare() -> None:
-    """In a process of the pool: as a forked simulation finds it, warm and with one thread."""
+    """In a process of the pool: as a forked simulation finds it, warm and with one thread, a session to itself."""
     import torch
 
     from simworkers.moe.simulate import warm
 
+    os.setsid()  # as a run's child does: Linux shares busy cores between sessions first
     torch.set_num_threads(1)
     warm()
 
