@@ -36,7 +36,7 @@ def test_no_fixed_guess_earns_more_than_a_seventh_of_the_points():
 
 @pytest.mark.slow
 def test_scenes_in_which_everything_or_nothing_is_found_are_few():
-    stages = Counter()
+    stages: Counter[str] = Counter()
     for seed in SEEDS:
         row = measured(KIND, seed, "naive")
         again = row["preprocess_again_turn2"] + row["encode_again_turn2"]
