@@ -12,12 +12,12 @@ from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from demo import moe
+from demo import moe, multimodal
 from demo.api import Api
 from demo.showing import console, show_result, show_scores
 from demo.site import running_site
 
-DECISIONS = {**moe.DECISIONS}
+DECISIONS = {**moe.DECISIONS, **multimodal.DECISIONS}
 
 # What this learner believes: words of the question → words of the option it takes, and how sure it is (percent).
 ANSWERS = {
