@@ -137,7 +137,11 @@ def build_field(name: str, part: Mapping[str, Any], pointer: str, value: Any) ->
         value=text_of(value),
     )
     if "enum" in part:
-        choices = tuple(Choice(str(one), str(one), str(one) == str(value)) for one in part["enum"])
+        texts = part.get("enumNames", part["enum"])
+        choices = tuple(
+            Choice(str(one), str(text), str(one) == str(value))
+            for one, text in zip(part["enum"], texts, strict=True)
+        )
         return replace(field, control="choice", choices=choices)
     if kind == "boolean":
         return replace(field, control="switch", checked=value in (True, "on", "true"))

@@ -163,10 +163,20 @@ class Series:
 
 
 @dataclass(frozen=True)
+class RecordTable:
+    """Rows of a log: columns have names, and a cell may be a number or a word."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
+@dataclass(frozen=True)
 class Scenario:
     facts: list[Fact]
     series: list[Series]
     tables: list[HeatTable]
+    records: list[RecordTable]
     notes: list[Fact]
 
 
@@ -182,11 +192,11 @@ LONG_TEXT = 40
 
 
 def scenario(visible: Mapping[str, Any], params: Mapping[str, Any]) -> Scenario:
-    """The visible part of an instance: single values, numbers by name, tables of numbers, and sentences.
+    """The visible part of an instance: single values, numbers by name, tables of numbers or records, and sentences.
 
     params: the lab's parameter schema, for the units of names that are parameters.
     """
-    drawn = Scenario([], [], [], [])
+    drawn = Scenario([], [], [], [], [])
     properties = params.get("properties", {})
     for name, value in visible.items():
         unit = properties.get(name, {}).get("unit") or unit_in(name)
@@ -199,6 +209,8 @@ def scenario(visible: Mapping[str, Any], params: Mapping[str, Any]) -> Scenario:
             drawn.series.append(Series(label(name), shares))
         elif is_matrix(value):
             drawn.tables.append(heat_table(name, value))
+        elif has_a_head(value):
+            drawn.records.append(record_table(name, value))
         elif isinstance(value, str) and len(value) > LONG_TEXT:
             drawn.notes.append(Fact(label(name), value))
         elif isinstance(value, list):
@@ -221,6 +233,24 @@ def is_matrix(value: Any) -> bool:
         and len(value) > 0
         and all(isinstance(row, list) and row and all(is_number(one) for one in row) for row in value)
     )
+
+
+def has_a_head(value: Any) -> bool:
+    """Whether it is a list of rows whose first one names the columns."""
+    return (
+        isinstance(value, list)
+        and len(value) > 1
+        and all(isinstance(row, list) and len(row) == len(value[0]) for row in value)
+        and all(isinstance(name, str) for name in value[0])
+    )
+
+
+def record_table(name: str, value: list[list[Any]]) -> RecordTable:
+    """value: the names of the columns, then the rows. Names stay as they are, since a prompt speaks of them."""
+    head, *rows = value
+    units = [unit_in(column) for column in head]
+    texts = [[figure_text(one, unit) for one, unit in zip(row, units, strict=True)] for row in rows]
+    return RecordTable(title=label(name), columns=list(head), rows=texts)
 
 
 def heat_table(name: str, matrix: list[list[float]]) -> HeatTable:

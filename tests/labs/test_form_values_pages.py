@@ -12,7 +12,7 @@ from django.test import Client
 from labs.api.schemas import lab_schema
 from labs.models import Run, TaskAttempt
 from labs.page_forms import build, error_at, parse, read_files
-from labs.presentation import queue_text
+from labs.presentation import queue_text, scenario
 from labs.services import submit_run
 from labs.validation import check_params
 from labs.views.placements import placement_scene, start_of
@@ -242,3 +242,19 @@ def test_a_pictures_file_that_is_too_large_is_refused_at_its_field():
         {},
         [("/params/p", "a.png has 11 bytes; at most 10")],
     )
+
+
+# Choices and records ------------------------------------------------------------------------------
+
+
+def test_a_choice_of_numbers_shows_their_names():
+    part = {"type": "integer", "enum": [1, 2], "enumNames": ["one cause", "another"]}
+    (group,) = build({"properties": {"cause": part}}, at="/prediction", values={"cause": 2})
+    choices = [(choice.value, choice.text, choice.selected) for choice in group.fields[0].choices]
+    assert choices == [("1", "one cause", False), ("2", "another", True)]
+
+
+def test_rows_under_a_head_are_shown_as_a_table():
+    log = [["user", "file", "ttft_us"], [0, "de6cf9d8", 47373]]
+    (table,) = scenario({"turns": log}, {}).records
+    assert (table.columns, table.rows) == (log[0], [["0", "de6cf9d8", "47,373 µs"]])
