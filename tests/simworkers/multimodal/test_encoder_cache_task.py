@@ -13,10 +13,8 @@ KIND = "size-encoder-cache"
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_references_separate_by_the_stated_gap(seed):
-    naive, smallest, misconception, expert = (
-        result(KIND, seed, who) for who in ("naive", "smallest", "misconception", "expert")
-    )
-    assert naive == smallest == 0
+    naive, misconception, expert = (result(KIND, seed, who) for who in ("naive", "misconception", "expert"))
+    assert naive == 0
     assert misconception <= 0.5
     assert expert >= 0.85
 
@@ -40,6 +38,7 @@ def test_the_prefix_cache_never_covers_a_picture(seed):
 def test_a_real_run_with_the_smallest_cache_costs_what_the_bound_says_of_it(seed):
     metrics = measured(KIND, seed, "smallest")
     assert metrics["encoder_cost_us"] == metrics["encoder_cost_smallest_us"]
+    assert result(KIND, seed, "smallest") == 0
 
 
 @pytest.mark.slow

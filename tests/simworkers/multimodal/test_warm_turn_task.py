@@ -34,14 +34,17 @@ def graded(seed, **changes):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_references_separate_by_the_stated_gap(seed):
-    naive, misconception, one_id, halves, expert = (
-        result(KIND, seed, who) for who in ("naive", "misconception", "one_id", "halves", "expert")
-    )
-    assert naive == one_id == 0
+    naive, misconception, expert = (result(KIND, seed, who) for who in ("naive", "misconception", "expert"))
+    assert naive == 0
     assert misconception <= 0.3
-    assert halves <= 0.75
     assert expert >= 0.85
-    assert expert - max(misconception, halves) >= 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_one_id_for_a_chat_earns_nothing_and_half_the_budget_for_embeddings_not_much(seed):
+    assert result(KIND, seed, "one_id") == 0
+    assert result(KIND, seed, "halves") <= min(0.75, result(KIND, seed, "expert") - 0.2)
 
 
 @pytest.mark.slow
