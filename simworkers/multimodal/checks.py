@@ -76,7 +76,12 @@ class Checks:
             self.break_("caches_intact", str(error))
 
     def _origin(self, turn: Turn, picture: Picture) -> Origin:
-        return (0 if self.params.same_picture else turn.user, picture.index)
+        is_everyones = self.params.same_picture or (self.params.picture == "own" and picture.index == 0)
+        return (0 if is_everyones else turn.user, picture.index)
+
+    def _used(self, turn: Turn, picture: Picture) -> Origin:
+        """Whose embeddings stand behind the picture's placeholders."""
+        return self._origin_of_embeddings.get(picture.image.key, self._origin(turn, picture))
 
     def _check_origins(self, turn: Turn, encodes: tuple[int, ...]) -> None:
         """Once a turn: what stands behind the blocks and embeddings that it found."""
@@ -84,15 +89,13 @@ class Checks:
         assert request is not None and request.cached_tokens is not None
         wrong: set[int] = set()
         for index, block in enumerate(request.blocks[: request.cached_tokens // BLOCK_SIZE]):
-            own = self._origins_within(turn, index)
+            own = self._origins_within(turn, index, self._origin)
             for found, expected in zip(self._origin_of_block.get(block, ()), own, strict=False):
                 if found != expected:
                     wrong.add(expected[1])
         for index, picture in enumerate(turn.pictures):
-            origin = self._origin(turn, picture)
-            found_origin = self._origin_of_embeddings.get(picture.image.key, origin)
             needed = picture.image.stop > request.cached_tokens
-            if index not in encodes and needed and found_origin != origin:
+            if index not in encodes and needed and self._used(turn, picture) != self._origin(turn, picture):
                 wrong.add(picture.index)
         self.wrong_pictures += len(wrong)
         for index in sorted(wrong):
@@ -100,10 +103,12 @@ class Checks:
             blame = self.break_by_setting if self.params.identity == "client_id" else self.break_
             blame("own_picture_only", event)
 
-    def _origins_within(self, turn: Turn, block: int) -> tuple[Origin, ...]:
+    def _origins_within(
+        self, turn: Turn, block: int, origin: Callable[[Turn, Picture], Origin]
+    ) -> tuple[Origin, ...]:
         start, stop = block * BLOCK_SIZE, (block + 1) * BLOCK_SIZE
         return tuple(
-            self._origin(turn, picture)
+            origin(turn, picture)
             for picture in turn.pictures
             if picture.image.offset < stop and start < picture.image.stop
         )
@@ -114,7 +119,7 @@ class Checks:
         first = self._known_blocks.get(request.id, (request.cached_tokens or 0) // BLOCK_SIZE)
         for index in range(first, request.num_registered):
             if index < len(request.blocks):
-                self._origin_of_block[request.blocks[index]] = self._origins_within(turn, index)
+                self._origin_of_block[request.blocks[index]] = self._origins_within(turn, index, self._used)
         self._known_blocks[request.id] = max(request.num_registered, first)
 
     def _account(self, turn: Turn) -> None:

@@ -10,10 +10,11 @@ from typing import Literal
 
 import torch
 
+from simworkers.engine.arithmetic import Arithmetic
 from simworkers.engine.block_hash import extend_hashes
 from simworkers.engine.config import EngineConfig, Limits
 from simworkers.engine.engine import Engine
-from simworkers.engine.kv_cache import BlockPool
+from simworkers.engine.kv_cache import BlockPool, KvTensors
 from simworkers.engine.model import FlatBatch, Model, ModelShape, ModelWeights
 from simworkers.engine.request import Sampling
 from simworkers.rng import Stream
@@ -44,7 +45,7 @@ def run_recorded(
     batches = []
     forward = engine.model.forward
 
-    def recorded(batch: FlatBatch, cache, arithmetic):  # type: ignore[no-untyped-def]
+    def recorded(batch: FlatBatch, cache: KvTensors, arithmetic: Arithmetic) -> torch.Tensor:
         batches.append(batch)
         return forward(batch, cache, arithmetic)
 

@@ -61,8 +61,8 @@ def test_tiles_are_encoded_each_by_itself():
 def test_the_same_patches_in_another_shape_are_another_image():
     wide, tall = image(1, 0, rows=2, columns=8), image(1, 0, rows=8, columns=2)
     assert torch.equal(wide.patches, tall.patches)
-    embeddings = [encoder().encode(picture.patches, picture.grid) for picture in (wide, tall)]
-    assert not torch.allclose(*embeddings)
+    one, other = (encoder().encode(picture.patches, picture.grid) for picture in (wide, tall))
+    assert not torch.allclose(one, other)
 
 
 def test_a_grid_that_does_not_fit_its_patches_is_refused():

@@ -1,5 +1,7 @@
 """Sizing an encoder cache: exact over any order of pictures, against every capacity tried one by one."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +31,8 @@ def price_of(permille):
 
 def encoded_naively(order, capacity):
     """Pictures that are encoded: a list, the one used last at its end, cut from the front until it fits."""
-    kept, encoded = [], 0
+    kept: list[Any] = []
+    encoded = 0
     for name in order:
         encoded += name not in kept
         was_there = name in kept

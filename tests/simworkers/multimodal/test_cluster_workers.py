@@ -27,7 +27,8 @@ def drain(worker):
 
 def naive_finish_times(params, jobs):
     """Every token of every request one by one, with nothing summed up between steps. First and last token's times."""
-    prices, now_us, running, waiting = Prices(params), 0, [], list(jobs)
+    prices, now_us, waiting = Prices(params), 0, list(jobs)
+    running: list[Job] = []
     times = {id(one): [0, 0] for one in jobs}
     state = {id(one): [0, 0, 0] for one in jobs}  # prefilled, outputs made, images encoded
     room = prices.kv_room_tokens(params)

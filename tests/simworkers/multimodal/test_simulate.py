@@ -64,7 +64,9 @@ def test_jpeg_under_an_id_is_answered_from_pixels_that_were_not_sent():
 
 def test_one_id_for_the_whole_chat_answers_from_another_picture():
     report = report_of(identity="client_id", client_id_per="chat", second_picture_turn=2)
-    assert report.metrics["wrong_pictures"] == 2
+    assert (
+        report.metrics["wrong_pictures"] == 4
+    )  # in turns 2 and 3 of both users, from embeddings and then from KV
     assert report.invariants["own_picture_only"].state == "broken_by_setting"
     assert report.invariants["cold_replay_agrees"].state == "broken_by_setting"
 
@@ -209,6 +211,12 @@ OWN = base64.b64encode(encode_png(draw_picture("dashboard", 3, 320, 200))).decod
 def test_a_learners_own_picture_is_served():
     row = turns_of(report_of(picture="own", own_image=OWN))[0]
     assert row["pictures"][0]["tokens"] == count_tokens(320, 200, ProcessorArgs(max_tokens=64))
+
+
+def test_a_learners_picture_is_one_picture_for_all_users():
+    report = report_of(picture="own", own_image=OWN)
+    assert report.metrics["images_encoded"] == 1
+    assert report.invariants["own_picture_only"].state == "held"
 
 
 def test_a_learners_picture_that_cannot_be_decoded_is_named():
