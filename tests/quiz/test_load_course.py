@@ -73,7 +73,7 @@ def test_the_track_arrives_whole():
     assert (offering.slug, offering.self_enrolment, offering.is_open) == ("open", True, True)
 
 
-def test_the_check_asks_five_complete_questions_and_the_first_two_link_to_the_lab():
+def test_the_check_asks_five_complete_questions_and_the_first_three_link_to_labs():
     load(FIXTURE)
     versions = services.served_versions(Quiz.objects.get())
     assert len(versions) == 5
@@ -83,7 +83,7 @@ def test_the_check_asks_five_complete_questions_and_the_first_two_link_to_the_la
         assert not version.options.filter(feedback="").exists()
         assert version.staff_points
     linked = [v.question.activity and v.question.activity.slug for v in versions]
-    assert linked == ["moe-balance-hbm", "moe-predict-straggler", None, None, None]
+    assert linked == ["moe-balance-hbm", "moe-predict-straggler", "multimodal-warm-turn-2", None, None]
 
 
 def test_the_right_answers_are_not_all_in_one_place():
@@ -205,8 +205,8 @@ def test_loading_leaves_attempts_and_grades_as_they_are(folder):
         ("questions/second-turn.toml", "stem =", "stam =", "questions/second-turn.toml: stem: "),
         (
             "questions/second-turn.toml",
-            "stem =",
-            'activity = "x"\nstem =',
+            '"multimodal-warm-turn-2"',
+            '"x"',
             "questions/second-turn.toml: activity: ",
         ),
         (
