@@ -7,7 +7,7 @@ BIN := .venv/bin
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
-demo: .venv/run.stamp  ## a new learner runs a graded lab and answers the questions, over REST, on this machine
+demo: .venv/run.stamp  ## a new learner runs the graded lab tasks and answers the questions, over REST, on this machine
 	$(BIN)/python -m demo
 
 serve: .venv/run.stamp  ## web and worker on 127.0.0.1:8000 until Ctrl-C (PORT=… for another port)
