@@ -11,9 +11,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 KEY_BLOCK = 64
 
@@ -25,12 +27,7 @@ class Segment:
     row: int
     rows: int
     first: int
-    slots: torch.Tensor  # [first + rows] where its keys and values lie
-
-    @property
-    def context(self) -> int:
-        """Keys that its last row sees."""
-        return self.first + self.rows
+    slots: NDArray[np.int64]  # [first + rows] where its keys and values lie
 
 
 @dataclass(frozen=True)
@@ -45,22 +42,36 @@ class Padded:
 class Layout:
     """How the rows of a batch belong to sequences; what all layers share is made once."""
 
-    def __init__(self, segments: Sequence[Segment]) -> None:
-        self.segments = segments
-        self.chunks = [segment for segment in segments if segment.rows > 1]
+    def __init__(self, segments: Sequence[Segment], device: torch.device) -> None:
+        self.device = device
+        self._segments = segments
+        self._decoding = [segment for segment in segments if segment.rows == 1]
+
+    @cached_property
+    def segments(self) -> list[tuple[Segment, torch.Tensor]]:
+        """Every segment with its slots."""
+        return [(segment, self._tensor(segment.slots)) for segment in self._segments]
+
+    @cached_property
+    def chunks(self) -> list[tuple[Segment, torch.Tensor]]:
+        """Those of more than one row."""
+        return [(segment, self._tensor(segment.slots)) for segment in self._segments if segment.rows > 1]
 
     @cached_property
     def decoding(self) -> Padded | None:
-        """The sequences of one row, if there are any."""
-        single = [segment for segment in self.segments if segment.rows == 1]
-        if not single:
+        """Those of one row, if there are any."""
+        if not self._decoding:
             return None
-        device = single[0].slots.device
-        contexts = torch.tensor([segment.context for segment in single], device=device)
-        slots = torch.nn.utils.rnn.pad_sequence([segment.slots for segment in single], batch_first=True)
-        hidden = torch.arange(slots.shape[1], device=device) >= contexts[:, None]
-        rows = torch.tensor([segment.row for segment in single], device=device)
-        return Padded(rows, slots, hidden[:, None, None])
+        contexts = np.array([len(segment.slots) for segment in self._decoding])
+        slots = np.zeros((len(contexts), contexts.max()), dtype=np.int64)
+        for padded, segment in zip(slots, self._decoding, strict=True):
+            padded[: len(segment.slots)] = segment.slots
+        hidden = np.arange(slots.shape[1]) >= contexts[:, None]
+        rows = np.array([segment.row for segment in self._decoding])
+        return Padded(self._tensor(rows), self._tensor(slots), self._tensor(hidden)[:, None, None])
+
+    def _tensor(self, values: NDArray[Any]) -> torch.Tensor:
+        return torch.from_numpy(values).to(self.device)
 
 
 ReadKv = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]  # slots → keys, values [C, K, D]
@@ -88,9 +99,9 @@ class Batched:
         if layout.decoding is not None:
             rows = layout.decoding.rows
             mixed[rows] = attend_last(queries[rows], layout.decoding, read)
-        for chunk in layout.chunks:
+        for chunk, slots in layout.chunks:
             rows_of = slice(chunk.row, chunk.row + chunk.rows)
-            mixed[rows_of] = attend_causally(queries[rows_of], *read(chunk.slots), chunk.first)
+            mixed[rows_of] = attend_causally(queries[rows_of], *read(slots), chunk.first)
         return mixed
 
 
@@ -104,8 +115,8 @@ class PerRow:
 
     def attend(self, queries: torch.Tensor, layout: Layout, read: ReadKv) -> torch.Tensor:
         mixed = torch.empty_like(queries)
-        for segment in layout.segments:
-            keys, values = read(segment.slots)
+        for segment, slots in layout.segments:
+            keys, values = read(slots)
             for t in range(segment.rows):
                 seen = segment.first + t + 1
                 mixed[segment.row + t] = attend_in_key_blocks(

@@ -6,6 +6,7 @@ It has no clock. A step says what it computed, and whoever models time prices th
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from simworkers.engine.admission import refuse_what_cannot_be_served
@@ -179,9 +180,9 @@ class Engine:
         spliced_rows, spliced = [torch.empty(0, dtype=torch.int64)], [self.model.weights.embedding[:0]]
         for span in plan.spans:
             request, row, stop = span.request, len(tokens), span.start + span.count
-            seen = self.cache.slots(request.blocks, 0, stop)
+            seen = self.cache.slots(request.blocks, stop)
             tokens += request.tokens[span.start : stop]
-            positions.append(torch.arange(span.start, stop))
+            positions.append(np.arange(span.start, stop))
             slots.append(seen[span.start :])
             segments.append(Segment(row, span.count, span.start, seen))
             if stop == len(request.tokens):
@@ -194,9 +195,9 @@ class Engine:
                     spliced.append(known[first - image.offset : last - image.offset])
         return FlatBatch(
             tokens=torch.tensor(tokens, device=device),
-            positions=torch.cat(positions).to(device),
-            slots=torch.cat(slots),
-            layout=Layout(segments),
+            positions=torch.from_numpy(np.concatenate(positions)).to(device),
+            slots=torch.from_numpy(np.concatenate(slots)).to(device),
+            layout=Layout(segments, device),
             sampled=torch.tensor(sampled, dtype=torch.int64, device=device),
             spliced_rows=torch.cat(spliced_rows).to(device),
             spliced=torch.cat(spliced),

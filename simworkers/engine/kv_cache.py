@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 
 class OutOfBlocks(Exception):
@@ -156,12 +157,10 @@ class KvTensors:
     def num_bytes(self) -> int:
         return 2 * self.keys.nelement() * self.keys.element_size()
 
-    def slots(self, blocks: Sequence[int], start: int, stop: int) -> torch.Tensor:
-        """[stop − start] rows of the tensors that hold tokens start … stop − 1 of a block table."""
-        places = np.arange(start, stop)
-        table = np.array(blocks, dtype=np.int64)
-        slots = table[places // self.block_size] * self.block_size + places % self.block_size
-        return torch.from_numpy(slots).to(self.keys.device)
+    def slots(self, blocks: Sequence[int], stop: int) -> NDArray[np.int64]:
+        """[stop] rows of the tensors that hold the first tokens of a block table."""
+        starts = np.array(blocks, dtype=np.int64)[:, None] * self.block_size
+        return (starts + np.arange(self.block_size)).reshape(-1)[:stop]
 
     def write(self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
         """slots: [T]; keys, values: [T, K, D]."""

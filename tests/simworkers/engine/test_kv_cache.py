@@ -127,7 +127,7 @@ def test_a_held_block_of_a_shared_prefix_outlives_its_first_holder():
 
 def test_slots_follow_the_block_table():
     tensors = KvTensors(layers=1, blocks=4, block_size=2, kv_heads=1, head_dim=3, dtype=torch.float32)
-    assert tensors.slots([3, 1], 1, 4).tolist() == [7, 2, 3]
+    assert tensors.slots([3, 1], 3).tolist() == [6, 7, 2]
 
 
 def test_keys_and_values_have_the_documented_shapes():
