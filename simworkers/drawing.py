@@ -26,6 +26,20 @@ _INK = {"both": "#767676", "light": "#333334", "dark": "#E4E4E4"}
 _GRID = {"both": "#80808040", "light": "#DDDDDE", "dark": "#4A4A4A"}
 
 
+Spec = dict[str, Any]
+Rows = list[dict[str, Any]]
+
+
+def headline(text: str | Spec, below: str) -> Spec:
+    """What one sees, and how it was measured."""
+    return {"text": text, "subtitle": below, "subtitleFontSize": 12, "offset": 12}
+
+
+def tooltip(**titles: str) -> Rows:
+    """A tooltip of these fields under these titles."""
+    return [{"field": field, "title": title} for field, title in titles.items()]
+
+
 def finish(figure: FigureSpec, spec: dict[str, Any], table: list[dict[str, Any]]) -> Figure:
     """Render a spec. table: the rows that it shows, for readers who want numbers."""
     whole = {"$schema": SCHEMA, "background": "transparent", "width": "container", "height": 300} | spec

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from simworkers.hardware import GB, MODELS
+from simworkers.instances import SEEDS, draw_until_it_serves
 from simworkers.jobs import PreparedInstance, Progress, Submission
 from simworkers.moe.ledger import keep_ledger
 from simworkers.moe.marks import WELL_SET, slots_within_budget
@@ -20,9 +21,7 @@ from simworkers.moe.placement import IntArray, max_over_mean
 from simworkers.moe.rehearsal import Rehearsal, count_experts, imbalance_removed, rehearse
 from simworkers.moe.scenes import (
     OBSERVED_STEPS,
-    SEEDS,
     describe,
-    draw_until_it_serves,
     drawn_skew,
     gpu_of_busiest_expert,
     observed_load,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from simworkers.hardware import GPUS, MODELS
+from simworkers.instances import SEEDS, draw_until_it_serves
 from simworkers.jobs import PreparedInstance, Progress, Submission
 from simworkers.moe.break_even import break_even_tokens
 from simworkers.moe.cost import CostModel
@@ -17,14 +18,7 @@ from simworkers.moe.params import MoeParams
 from simworkers.moe.placement import IntArray, place_contiguously
 from simworkers.moe.planning import cluster_shape, plan
 from simworkers.moe.rehearsal import count_experts
-from simworkers.moe.scenes import (
-    OBSERVED_STEPS,
-    SEEDS,
-    describe,
-    draw_until_it_serves,
-    drawn_skew,
-    observed_load,
-)
+from simworkers.moe.scenes import OBSERVED_STEPS, describe, drawn_skew, observed_load
 from simworkers.rng import Stream
 
 # (experts, top_k, GPUs)

@@ -1,14 +1,9 @@
-"""What the figures of the MoE lab share: the two placements, the GPU axis, the headline."""
+"""What the figures of the MoE lab share: the two placements and the GPU axis."""
 
-from typing import Any
-
-from simworkers.drawing import BLUE, ORANGE
+from simworkers.drawing import BLUE, ORANGE, Spec
 
 BEFORE, AFTER = "contiguous", "chosen setting"
 PLACEMENTS = {BEFORE: ORANGE, AFTER: BLUE}
-
-Spec = dict[str, Any]
-Rows = list[dict[str, Any]]
 
 
 def gpu_axis(gpus: int) -> Spec:
@@ -22,7 +17,3 @@ def gpu_axis(gpus: int) -> Spec:
 
 def placement_offset() -> Spec:
     return {"field": "placement", "type": "nominal", "scale": {"domain": list(PLACEMENTS)}}
-
-
-def headline(text: str | Spec, below: str) -> Spec:
-    return {"text": text, "subtitle": below, "subtitleFontSize": 12, "offset": 12}

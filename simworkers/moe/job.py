@@ -96,5 +96,14 @@ MOE_EPLB = Job(
     },
     expected_seconds=MoeParams.expected_seconds,
     sweep="simworkers.moe.sweep:sweep",
-    sources=("hardware.py", "rng.py", "text.py", "threads.py", "drawing.py", "corpora/*.txt", "moe/**/*"),
+    sources=(
+        "hardware.py",
+        "rng.py",
+        "text.py",
+        "threads.py",
+        "instances.py",
+        "drawing.py",
+        "corpora/*.txt",
+        "moe/**/*",
+    ),
 )

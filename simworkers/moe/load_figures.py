@@ -2,17 +2,8 @@
 
 from typing import Any
 
-from simworkers.drawing import VERMILION, colours
-from simworkers.moe.figure_parts import (
-    AFTER,
-    BEFORE,
-    PLACEMENTS,
-    Rows,
-    Spec,
-    gpu_axis,
-    headline,
-    placement_offset,
-)
+from simworkers.drawing import VERMILION, Rows, Spec, colours, headline
+from simworkers.moe.figure_parts import AFTER, BEFORE, PLACEMENTS, gpu_axis, placement_offset
 
 
 def draw_gpu_tokens(metrics: dict[str, Any]) -> tuple[Spec, Rows]:

@@ -8,6 +8,7 @@ bound, contiguous placement 20%, and a patient search from the observed load alo
 
 import numpy as np
 
+from simworkers.instances import SEEDS, draw_until_it_serves
 from simworkers.jobs import PreparedInstance, Progress, Submission
 from simworkers.moe.node_packing import step_node_bound
 from simworkers.moe.params import MoeParams
@@ -15,14 +16,7 @@ from simworkers.moe.placement import IntArray, max_over_mean
 from simworkers.moe.placement_search import search_placement
 from simworkers.moe.planning import cluster_shape, plan
 from simworkers.moe.rehearsal import Rehearsal, count_experts, rehearse, split_over_gpus
-from simworkers.moe.scenes import (
-    OBSERVED_STEPS,
-    SEEDS,
-    describe,
-    draw_until_it_serves,
-    drawn_skew,
-    observed_load,
-)
+from simworkers.moe.scenes import OBSERVED_STEPS, describe, drawn_skew, observed_load
 from simworkers.rng import Stream
 
 # (experts, top_k, GPUs, nodes, groups)

@@ -2,17 +2,8 @@
 
 from typing import Any
 
-from simworkers.drawing import BLUE, GREEN, GREY, ORANGE, SKY, VERMILION, colours
-from simworkers.moe.figure_parts import (
-    AFTER,
-    BEFORE,
-    PLACEMENTS,
-    Rows,
-    Spec,
-    gpu_axis,
-    headline,
-    placement_offset,
-)
+from simworkers.drawing import BLUE, GREEN, GREY, ORANGE, SKY, VERMILION, Rows, Spec, colours, headline
+from simworkers.moe.figure_parts import AFTER, BEFORE, PLACEMENTS, gpu_axis, placement_offset
 
 GB = 1e9
 

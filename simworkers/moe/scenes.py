@@ -3,7 +3,6 @@
 L layers, E experts, G GPUs.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,22 +12,8 @@ from simworkers.jobs import PreparedInstance
 from simworkers.moe.params import DOMAINS, MoeParams
 from simworkers.moe.placement import IntArray
 from simworkers.rng import Stream
-from simworkers.threads import torch_threads
 
 OBSERVED_STEPS = 8
-SEEDS = 2**62  # hidden seeds of traffic lie below
-
-
-def draw_until_it_serves(
-    seed: int, task: str, draw: Callable[[Stream], PreparedInstance | None], draws: int
-) -> PreparedInstance:
-    """The first instance that serves. The same seed gives the same instance everywhere."""
-    with torch_threads(1):
-        for attempt in range(draws):
-            instance = draw(Stream(seed, task, attempt))
-            if instance is not None:
-                return instance
-    raise AssertionError(f"none of {draws} draws from seed {seed} serves")
 
 
 def drawn_skew(stream: Stream, least_percent: int, most_percent: int) -> dict[str, Any]:

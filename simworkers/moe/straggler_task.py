@@ -7,15 +7,14 @@ in both, and the busiest expert lies on another GPU, so that who looks at expert
 
 import numpy as np
 
+from simworkers.instances import SEEDS, draw_until_it_serves
 from simworkers.jobs import PreparedInstance, Progress, Submission
 from simworkers.moe.params import MoeParams
 from simworkers.moe.placement import max_over_mean
 from simworkers.moe.rehearsal import count_experts, rehearse
 from simworkers.moe.scenes import (
     OBSERVED_STEPS,
-    SEEDS,
     describe,
-    draw_until_it_serves,
     drawn_skew,
     gpu_of_busiest_expert,
     observed_load,

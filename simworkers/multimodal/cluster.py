@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import fmean
 
 from simworkers.multimodal.cluster_metrics import ClusterMetrics
 from simworkers.multimodal.cluster_params import ClusterParams
 from simworkers.multimodal.disaggregation import choose_encoder_workers, simulate_cluster
+from simworkers.multimodal.metrics import ClusterRow
 from simworkers.multimodal.params import MultimodalParams
 
 IMAGE_PERCENTS = (0, 20, 40, 60, 80, 100)
@@ -56,3 +58,32 @@ def compare_clusters(params: MultimodalParams, seed: int, tick: Callable[[int], 
         by_share[percent] = (simulate_cluster(colocated, seed), simulate_cluster(split, seed))
         tick(done)
     return ClusterResults(by_workers, by_share)
+
+
+def cluster_scalars(params: MultimodalParams, cluster: ClusterResults) -> dict[str, float]:
+    chosen, colocated = cluster.by_workers[params.cluster_encoder_workers], cluster.by_workers[0]
+    rates = {count: found.output_tokens_per_gpu_second for count, found in cluster.by_workers.items()}
+    best = max(rates.values())
+    return {
+        "cluster_tokens_per_gpu_s": chosen.output_tokens_per_gpu_second,
+        "cluster_colocated_tokens_per_gpu_s": colocated.output_tokens_per_gpu_second,
+        "cluster_best_tokens_per_gpu_s": best,
+        "cluster_worst_tokens_per_gpu_s": min(rates.values()),
+        "cluster_mean_tokens_per_gpu_s": fmean(rates.values()),
+        "cluster_best_encoder_workers": min(count for count, rate in rates.items() if rate == best),
+        "cluster_ttft_us": chosen.ttft_mean_us,
+        "cluster_colocated_ttft_us": colocated.ttft_mean_us,
+    }
+
+
+def cluster_rows(cluster: ClusterResults) -> list[ClusterRow]:
+    return [
+        ClusterRow(
+            image_percent=percent,
+            colocated_tokens_per_gpu_s=colocated.output_tokens_per_gpu_second,
+            split_tokens_per_gpu_s=split.output_tokens_per_gpu_second,
+            colocated_ttft_us=colocated.ttft_mean_us,
+            split_ttft_us=split.ttft_mean_us,
+        )
+        for percent, (colocated, split) in cluster.by_share.items()
+    ]

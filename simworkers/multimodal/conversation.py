@@ -11,8 +11,9 @@ from simworkers.engine.images import ImageLimits, RefusedImage, decode_image
 from simworkers.jobs import InvalidParameter
 from simworkers.multimodal.clients import Client, ClientArgs, Pixels, encode_png
 from simworkers.multimodal.own_image import decode_own_image
-from simworkers.multimodal.params import OWN_PIXELS, MultimodalParams
+from simworkers.multimodal.params import MultimodalParams
 from simworkers.multimodal.pictures import draw_picture
+from simworkers.multimodal.work import OWN_PIXELS
 from simworkers.rng import Stream
 from simworkers.text import Library, load_library
 

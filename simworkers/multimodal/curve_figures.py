@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from simworkers.drawing import BLUE, ORANGE, VERMILION, colours
-from simworkers.multimodal.figure_parts import Rows, Spec, headline, tooltip
+from simworkers.drawing import BLUE, ORANGE, VERMILION, Rows, Spec, colours, headline, tooltip
 
 NATIVE, TILED = "native resolution", "tiles and a thumbnail"
 SCHEMES = {NATIVE: BLUE, TILED: ORANGE}

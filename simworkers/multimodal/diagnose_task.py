@@ -10,15 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from simworkers.engine.kv_cache import BlockPool
+from simworkers.instances import SEEDS, draw_until_it_serves
 from simworkers.jobs import PreparedInstance, Progress, Submission
 from simworkers.multimodal.checks import Checks
 from simworkers.multimodal.diagnosis import DECIDING, Cause, Sign, faults, first_fault
 from simworkers.multimodal.measure import turn_rows
-from simworkers.multimodal.params import BLOCK_SIZE, MultimodalParams, longest_chat
-from simworkers.multimodal.scenes import QUIET_CLUSTER, SEEDS, draw_until_it_serves, one_of
+from simworkers.multimodal.params import BLOCK_SIZE, MultimodalParams
+from simworkers.multimodal.scenes import QUIET_CLUSTER, one_of
 from simworkers.multimodal.server import Server, Turn
 from simworkers.multimodal.simulate import play
 from simworkers.multimodal.telemetry import Row, describe_run, read_table
+from simworkers.multimodal.work import longest_chat
 from simworkers.rng import Stream
 from simworkers.threads import torch_threads
 

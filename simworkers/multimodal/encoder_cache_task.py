@@ -8,10 +8,11 @@ pictures that are dead, since the app changes its format, the server its process
 
 from typing import Any
 
+from simworkers.instances import SEEDS, draw_until_it_serves
 from simworkers.jobs import PreparedInstance, Progress, Submission
 from simworkers.multimodal.cache_sizing import Access, HbmPrice, cheapest, cost_us, encode_us
 from simworkers.multimodal.params import MultimodalParams
-from simworkers.multimodal.scenes import QUIET_CLUSTER, SEEDS, draw_until_it_serves, one_of, play_metrics
+from simworkers.multimodal.scenes import QUIET_CLUSTER, one_of, play_metrics
 from simworkers.multimodal.stage_cost import encode
 from simworkers.multimodal.stages import Prices
 from simworkers.multimodal.telemetry import as_table, read_table

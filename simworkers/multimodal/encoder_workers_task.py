@@ -8,13 +8,14 @@ answer it either, since neither says what a picture costs.
 
 from typing import Any
 
+from simworkers.instances import SEEDS, draw_until_it_serves
 from simworkers.jobs import PreparedInstance, Progress, Submission
 from simworkers.multimodal.cluster import cluster_params
 from simworkers.multimodal.cluster_params import ClusterParams
 from simworkers.multimodal.cluster_workers import Prices
 from simworkers.multimodal.disaggregation import choose_encoder_workers
 from simworkers.multimodal.params import MultimodalParams
-from simworkers.multimodal.scenes import SEEDS, draw_until_it_serves, one_of
+from simworkers.multimodal.scenes import one_of
 from simworkers.multimodal.stage_cost import decoder_pass
 from simworkers.rng import Stream
 

@@ -113,6 +113,7 @@ MULTIMODAL_CACHE = Job(
         "rng.py",
         "text.py",
         "threads.py",
+        "instances.py",
         "drawing.py",
         "corpora/chat.txt",
         "engine/**/*",

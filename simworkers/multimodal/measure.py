@@ -8,13 +8,12 @@ from simworkers.engine.patches import ProcessorArgs, count_tokens
 from simworkers.multimodal.audio import AUDIO_ENCODERS, encode_streamed, encode_whole
 from simworkers.multimodal.checks import Checks
 from simworkers.multimodal.clients import Pixels, changed_share
-from simworkers.multimodal.cluster import ClusterResults
+from simworkers.multimodal.cluster import ClusterResults, cluster_rows, cluster_scalars
 from simworkers.multimodal.cluster_metrics import nearest_rank
 from simworkers.multimodal.diagnosis import first_fault
 from simworkers.multimodal.encoder_costs import measure_encoder_costs
 from simworkers.multimodal.identity import hash_pixels
 from simworkers.multimodal.metrics import (
-    ClusterRow,
     MultimodalMetrics,
     OccupancyRow,
     PictureRow,
@@ -45,7 +44,7 @@ def measure(
         | _fault(rows)
         | _memory(params, server, prices)
         | _shares(server, rows)
-        | _cluster(params, cluster)
+        | cluster_scalars(params, cluster)
         | measure_encoder_costs(server, rows, prices)
         | _other_stages(params, prices)
     )
@@ -57,7 +56,7 @@ def measure(
             "turns": rows,
             "occupancy": _occupancy(server, prices),
             "resolutions": [_resolution(params, width) for width in WIDTHS_PX],
-            "cluster": _cluster_rows(cluster),
+            "cluster": cluster_rows(cluster),
         }
     )
 
@@ -247,35 +246,6 @@ def _shares(server: Server, rows: list[TurnRow]) -> dict[str, float]:
     }
     # What is left is time in which the turn was under way and others were served.
     return {name: us / whole for name, us in (spent | {"share_queue": whole - sum(spent.values())}).items()}
-
-
-def _cluster(params: MultimodalParams, cluster: ClusterResults) -> dict[str, float]:
-    chosen, colocated = cluster.by_workers[params.cluster_encoder_workers], cluster.by_workers[0]
-    rates = {count: found.output_tokens_per_gpu_second for count, found in cluster.by_workers.items()}
-    best = max(rates.values())
-    return {
-        "cluster_tokens_per_gpu_s": chosen.output_tokens_per_gpu_second,
-        "cluster_colocated_tokens_per_gpu_s": colocated.output_tokens_per_gpu_second,
-        "cluster_best_tokens_per_gpu_s": best,
-        "cluster_worst_tokens_per_gpu_s": min(rates.values()),
-        "cluster_mean_tokens_per_gpu_s": fmean(rates.values()),
-        "cluster_best_encoder_workers": min(count for count, rate in rates.items() if rate == best),
-        "cluster_ttft_us": chosen.ttft_mean_us,
-        "cluster_colocated_ttft_us": colocated.ttft_mean_us,
-    }
-
-
-def _cluster_rows(cluster: ClusterResults) -> list[ClusterRow]:
-    return [
-        ClusterRow(
-            image_percent=percent,
-            colocated_tokens_per_gpu_s=colocated.output_tokens_per_gpu_second,
-            split_tokens_per_gpu_s=split.output_tokens_per_gpu_second,
-            colocated_ttft_us=colocated.ttft_mean_us,
-            split_ttft_us=split.ttft_mean_us,
-        )
-        for percent, (colocated, split) in cluster.by_share.items()
-    ]
 
 
 def _other_stages(params: MultimodalParams, prices: Prices) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from itertools import pairwise
 from typing import Any
 
 from simworkers.engine.kv_cache import BlockPool
+from simworkers.instances import SEEDS, draw_until_it_serves
 from simworkers.jobs import PreparedInstance, Progress, Submission
 from simworkers.multimodal.clients import changed_share
 from simworkers.multimodal.conversation import CLOCK_TOKENS, Workload
 from simworkers.multimodal.params import BLOCK_SIZE, MultimodalParams
-from simworkers.multimodal.scenes import QUIET_CLUSTER, SEEDS, draw_until_it_serves, one_of
+from simworkers.multimodal.scenes import QUIET_CLUSTER, one_of
 from simworkers.multimodal.server import Turn
 from simworkers.multimodal.simulate import play
 from simworkers.rng import Stream

@@ -5,8 +5,7 @@ from math import floor, log10
 from statistics import fmean
 from typing import Any
 
-from simworkers.drawing import BLUE, GREEN, GREY, ORANGE, SKY, colours
-from simworkers.multimodal.figure_parts import Rows, Spec, headline, tooltip
+from simworkers.drawing import BLUE, GREEN, GREY, ORANGE, SKY, Rows, Spec, colours, headline, tooltip
 
 TTFT_PARTS = {"upload": SKY, "preprocess": ORANGE, "waiting": GREY, "encode": GREEN, "prefill": BLUE}
 TTFT_FIELDS = ("upload_us", "preprocess_us", "queue_us", "encode_us", "prefill_us")

@@ -8,11 +8,13 @@ Each user adds a second picture, so that one id for a whole chat answers from th
 
 from typing import Any
 
+from simworkers.instances import SEEDS, draw_until_it_serves
 from simworkers.jobs import PreparedInstance, Progress, Submission
-from simworkers.multimodal.params import BLOCK_SIZE, MultimodalParams, longest_chat
-from simworkers.multimodal.scenes import QUIET_CLUSTER, SEEDS, draw_until_it_serves, one_of, play_metrics
+from simworkers.multimodal.params import BLOCK_SIZE, MultimodalParams
+from simworkers.multimodal.scenes import QUIET_CLUSTER, one_of, play_metrics
 from simworkers.multimodal.stage_cost import encode
 from simworkers.multimodal.stages import Prices
+from simworkers.multimodal.work import longest_chat
 from simworkers.rng import Stream
 
 # (width, height) in pixels, (width ÷ 28) × (height ÷ 28) tokens

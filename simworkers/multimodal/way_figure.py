@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from simworkers.drawing import GREEN, GREY, ORANGE, SKY, colours
-from simworkers.multimodal.figure_parts import Rows, Spec, headline, tooltip
+from simworkers.drawing import GREEN, GREY, ORANGE, SKY, Rows, Spec, colours, headline, tooltip
 from simworkers.multimodal.way_table import tabulate_way
 
 FOUND, NOT_NEEDED, FIRST, AGAIN = "found in a cache", "not needed", "computed: new", "computed again"

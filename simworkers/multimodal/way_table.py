@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from simworkers.multimodal.figure_parts import Rows
+from simworkers.drawing import Rows
 
 
 def tabulate_way(turns: Rows) -> Rows:

@@ -8,7 +8,8 @@ import subprocess
 import sys
 from typing import Any
 
-from simworkers.multimodal.params import MAX_WORK_US, MultimodalParams, expected_us
+from simworkers.multimodal.params import MultimodalParams
+from simworkers.multimodal.work import MAX_WORK_US, expected_us
 
 NO_CACHES: dict[str, Any] = {
     "prefix_caching": False,
