@@ -102,6 +102,7 @@ MOE_EPLB = Job(
         "text.py",
         "threads.py",
         "instances.py",
+        "sweeping.py",
         "drawing.py",
         "corpora/*.txt",
         "moe/**/*",

@@ -27,8 +27,13 @@ FLOOR_BLOCK = 100  # draws between two signs of life
 
 
 def warm() -> None:
-    """What every run of a process shares, loaded before the first one asks."""
+    """What every run of a process shares, loaded before the first one asks; a first run pays for much of torch."""
     load_common()
+    simulate(
+        MoeParams(num_layers=1, tokens_per_step=64, warmup_steps=1, num_steps=1),
+        0,
+        lambda _done, _total: None,
+    )
 
 
 def simulate(

@@ -13,19 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from simworkers.catalog import engine_version
 from simworkers.hardware import GPUS, MODELS
-from simworkers.jobs import Axis, Progress, SweepData, SweepMetric
+from simworkers.jobs import Progress, SweepData
 from simworkers.moe.cost import CostModel
 from simworkers.moe.experts import SlotTable, count_pairs, dispatch
 from simworkers.moe.gate import Routes, library_of, route
 from simworkers.moe.ledger import keep_ledger
-from simworkers.moe.metrics import MoeMetrics
 from simworkers.moe.params import MoeParams
 from simworkers.moe.placement import IntArray, Placement, place_contiguously
 from simworkers.moe.planning import plan, rebalances_before
 from simworkers.moe.tally import US, Tally
 from simworkers.rng import Stream
+from simworkers.sweeping import tabulate
 from simworkers.text import Library, draw_traffic
 from simworkers.threads import torch_threads
 
@@ -56,27 +55,10 @@ MEASURED = (
 
 def sweep(progress: Progress) -> SweepData:
     """The whole grid. With EPLB off the number of redundant slots changes nothing, and the values repeat."""
+    scene = MoeParams.model_validate(SCENE)
     with torch_threads(1):
-        measured = _measure_grid(MoeParams.model_validate(SCENE), progress)
-    shape = [len(values) for values in GRID.values()]
-    fields = MoeMetrics.model_json_schema()["properties"]
-    params = MoeParams.model_json_schema()["properties"]
-    return SweepData(
-        lab="moe-eplb",
-        engine_version=engine_version("moe-eplb"),
-        seed=SEED,
-        params={k: v for k, v in MoeParams.model_validate(SCENE).model_dump().items() if k not in GRID},
-        axes=[Axis(name=name, unit=params[name]["unit"], values=values) for name, values in GRID.items()],
-        metrics=[
-            SweepMetric(
-                name=name,
-                unit=fields[name]["unit"],
-                description=fields[name]["description"],
-                values=np.array([point[name] for point in measured], dtype=object).reshape(shape).tolist(),
-            )
-            for name in MEASURED
-        ],
-    )
+        measured = _measure_grid(scene, progress)
+    return tabulate("moe-eplb", SEED, scene, GRID, MEASURED, measured)
 
 
 def _measure_grid(scene: MoeParams, progress: Progress) -> list[dict[str, float]]:

@@ -114,6 +114,7 @@ MULTIMODAL_CACHE = Job(
         "text.py",
         "threads.py",
         "instances.py",
+        "sweeping.py",
         "drawing.py",
         "corpora/chat.txt",
         "engine/**/*",

@@ -14,11 +14,12 @@ from simworkers.multimodal.cluster import CLUSTER_PARTS, compare_clusters
 from simworkers.multimodal.conversation import Workload, check_own_image
 from simworkers.multimodal.measure import measure
 from simworkers.multimodal.params import MultimodalParams
-from simworkers.multimodal.server import Server, Turn, build_networks
+from simworkers.multimodal.server import Server, Turn
 from simworkers.multimodal.stages import Prices
 from simworkers.threads import torch_threads
 
 LAB = "multimodal-cache"
+SMALLEST = MultimodalParams(users=1, turns=1, image_width_px=64, image_height_px=64, answer_tokens=2)
 
 
 def simulate(
@@ -83,5 +84,5 @@ def total_steps(params: MultimodalParams) -> int:
 
 
 def warm() -> None:
-    """What every run of a process shares, loaded before the first one asks."""
-    build_networks()
+    """A first run pays for much of torch, and for tables that all share: paid before anyone asks."""
+    play(SMALLEST, 0, lambda _done, _total: None)

@@ -8,16 +8,13 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-import numpy as np
-
-from simworkers.catalog import engine_version
-from simworkers.jobs import Axis, Progress, SweepData, SweepMetric
+from simworkers.jobs import Progress, SweepData
 from simworkers.multimodal.cluster import compare_clusters
 from simworkers.multimodal.measure import measure
-from simworkers.multimodal.metrics import MultimodalMetrics
 from simworkers.multimodal.params import MultimodalParams
 from simworkers.multimodal.scenes import QUIET_CLUSTER
 from simworkers.multimodal.simulate import play
+from simworkers.sweeping import tabulate
 from simworkers.threads import torch_threads
 
 SEED = 0
@@ -73,31 +70,9 @@ def sweep(progress: Progress) -> SweepData:
             played = play(params, SEED, partial(_within, progress, done, len(points)))
             measured.append(measure(params, *played, cluster).model_dump(include=set(MEASURED)))
             progress(done + 1, len(points))
-    return _tabulate(scene, measured)
+    return tabulate("multimodal-cache", SEED, scene, GRID, MEASURED, measured)
 
 
 def _within(progress: Progress, done: int, points: int, _turns: int, _all_turns: int) -> None:
     """Progress inside of a point is told as that of the grid."""
     progress(done, points)
-
-
-def _tabulate(scene: MultimodalParams, measured: list[dict[str, float]]) -> SweepData:
-    shape = [len(values) for values in GRID.values()]
-    fields = MultimodalMetrics.model_json_schema()["properties"]
-    params = MultimodalParams.model_json_schema()["properties"]
-    return SweepData(
-        lab="multimodal-cache",
-        engine_version=engine_version("multimodal-cache"),
-        seed=SEED,
-        params={name: value for name, value in scene.model_dump().items() if name not in GRID},
-        axes=[Axis(name=name, unit=params[name]["unit"], values=values) for name, values in GRID.items()],
-        metrics=[
-            SweepMetric(
-                name=name,
-                unit=fields[name]["unit"],
-                description=fields[name]["description"],
-                values=np.array([point[name] for point in measured], dtype=object).reshape(shape).tolist(),
-            )
-            for name in MEASURED
-        ],
-    )

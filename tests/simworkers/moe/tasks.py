@@ -1,15 +1,11 @@
-"""References of a task, measured and judged by the rubric that ships with it.
+"""References of the MoE lab's tasks, measured the short way.
 
 Measured without the experts' GEMMs, which decide nothing that is counted; `test_the_short_way_measures_what_a_run_does`
 holds this against real runs.
 """
 
 import functools
-import json
-from pathlib import Path
 
-from labs.rubric import Rubric, grade
-from simworkers.catalog import get_job, resolve
 from simworkers.hardware import GPUS, MODELS
 from simworkers.moe.cost import CostModel
 from simworkers.moe.ledger import budget_bytes, keep_ledger
@@ -17,30 +13,21 @@ from simworkers.moe.marks import measure_marks
 from simworkers.moe.params import MoeParams
 from simworkers.moe.rehearsal import count_experts, rehearse
 from simworkers.moe.simulate import sampling_floor
+from tests.simworkers.tasks import SEEDS, Tasks, silent
 
-LAB = Path(__file__).parents[3] / "fixtures" / "labs" / "moe-eplb.json"
-KINDS = get_job("moe-eplb").tasks
-SEEDS = range(20)
-
-
-def silent(_done: int, _total: int) -> None:
-    pass
-
-
-@functools.cache
-def instance(kind, seed):
-    return resolve(KINDS[kind].prepare)(seed, silent)
-
-
-@functools.cache
-def references(kind, seed):
-    return resolve(KINDS[kind].references)(instance(kind, seed))
-
-
-@functools.cache
-def rubric(kind):
-    tasks = json.loads(LAB.read_text())["tasks"]
-    return Rubric.model_validate(next(task["rubric"] for task in tasks if task["kind"] == kind))
+__all__ = [
+    "KINDS",
+    "SEEDS",
+    "instance",
+    "measured",
+    "params_of",
+    "references",
+    "result",
+    "rubric",
+    "share",
+    "sheet",
+    "silent",
+]
 
 
 def params_of(kind, seed, who):
@@ -87,18 +74,6 @@ def _measured(kind, seed, params_json):
     }
 
 
-def sheet(kind, seed, who, prediction=None):
-    """The references' own run, judged; with another prediction if one is given."""
-    predicted = prediction or references(kind, seed)[who].prediction
-    return grade(measured(kind, seed, who), rubric(kind), prediction=predicted)
-
-
-def share(kind, seed, who, criterion):
-    """What one criterion says, 0 … 1, whether or not its requirements are met."""
-    return float(next(row.share for row in sheet(kind, seed, who).criteria if row.name == criterion))
-
-
-def result(kind, seed, who, prediction=None):
-    """Score without the credit for having made a prediction."""
-    rows = [row for row in sheet(kind, seed, who, prediction).criteria if row.kind != "prediction_made"]
-    return float(sum(row.earned for row in rows) / sum(row.points for row in rows))
+TASKS = Tasks("moe-eplb", measured)
+KINDS, instance, references = TASKS.kinds, TASKS.instance, TASKS.references
+rubric, sheet, share, result = TASKS.rubric, TASKS.sheet, TASKS.share, TASKS.result

@@ -1,37 +1,23 @@
-"""References of a task, run as graded runs are, and judged by the rubric that ships with it."""
+"""References of the multimodal lab's tasks, run as graded runs are."""
 
 import functools
-import json
-from pathlib import Path
 
-from labs.rubric import Rubric, grade
-from simworkers.catalog import get_job, resolve
 from simworkers.multimodal.params import MultimodalParams
 from simworkers.multimodal.simulate import simulate
+from tests.simworkers.tasks import SEEDS, Tasks, silent
 
-LAB = Path(__file__).parents[3] / "fixtures" / "labs" / "multimodal-cache.json"
-KINDS = get_job("multimodal-cache").tasks
-SEEDS = range(20)
-
-
-def silent(_done, _total):
-    pass
-
-
-@functools.cache
-def instance(kind, seed):
-    return resolve(KINDS[kind].prepare)(seed, silent)
-
-
-@functools.cache
-def references(kind, seed):
-    return resolve(KINDS[kind].references)(instance(kind, seed))
-
-
-@functools.cache
-def rubric(kind):
-    tasks = json.loads(LAB.read_text())["tasks"]
-    return Rubric.model_validate(next(task["rubric"] for task in tasks if task["kind"] == kind))
+__all__ = [
+    "KINDS",
+    "SEEDS",
+    "instance",
+    "measured",
+    "references",
+    "result",
+    "rubric",
+    "share",
+    "sheet",
+    "silent",
+]
 
 
 def measured(kind, seed, who):
@@ -45,18 +31,6 @@ def _measured(params_json, seed):
     return simulate(MultimodalParams.model_validate_json(params_json), seed, silent).metrics
 
 
-def sheet(kind, seed, who, prediction=None):
-    """The reference's own run, judged; with another prediction if one is given."""
-    predicted = prediction or references(kind, seed)[who].prediction
-    return grade(measured(kind, seed, who), rubric(kind), prediction=predicted)
-
-
-def share(kind, seed, who, criterion):
-    """What one criterion says, 0 … 1, whether or not its requirements are met."""
-    return float(next(row.share for row in sheet(kind, seed, who).criteria if row.name == criterion))
-
-
-def result(kind, seed, who, prediction=None):
-    """Score without the credit for having made a prediction."""
-    rows = [row for row in sheet(kind, seed, who, prediction).criteria if row.kind != "prediction_made"]
-    return float(sum(row.earned for row in rows) / sum(row.points for row in rows))
+TASKS = Tasks("multimodal-cache", measured)
+KINDS, instance, references = TASKS.kinds, TASKS.instance, TASKS.references
+rubric, sheet, share, result = TASKS.rubric, TASKS.sheet, TASKS.share, TASKS.result
