@@ -81,6 +81,11 @@ class Field:
         return f"{self.id}-help {self.id}-error"
 
     @property
+    def is_unanswered(self) -> bool:
+        """A choice that has to be made and has not been: the first one must not be taken by default."""
+        return self.required and not any(choice.selected for choice in self.choices)
+
+    @property
     def file_name(self) -> str:
         """Of the input that takes a file."""
         return file_name(self.pointer)

@@ -254,6 +254,14 @@ def test_a_choice_of_numbers_shows_their_names():
     assert choices == [("1", "one cause", False), ("2", "another", True)]
 
 
+def test_a_choice_that_has_to_be_made_is_not_made_by_default():
+    schema = {"properties": {"cause": {"type": "integer", "enum": [1, 2]}}, "required": ["cause"]}
+    (open_field,) = build(schema, at="/p", values={})[0].fields
+    (made,) = build(schema, at="/p", values={"cause": 1})[0].fields
+    assert (open_field.is_unanswered, made.is_unanswered) == (True, False)
+    assert parse(schema, at="/p", data={"/p/cause": ""}) == {}
+
+
 def test_rows_under_a_head_are_shown_as_a_table():
     log = [["user", "file", "ttft_us"], [0, "de6cf9d8", 47373]]
     (table,) = scenario({"turns": log}, {}).records

@@ -31,10 +31,10 @@ class StaffloopPictureFile extends HTMLElement {
   /** @param {File} file */
   async take(file) {
     if (file.size > this.limit) {
-      mark(this.chooser, `${file.name} has ${sizeText(file.size)}; at most ${sizeText(this.limit)}`);
+      mark(this.kept, `${file.name} has ${sizeText(file.size)}; at most ${sizeText(this.limit)}`);
     } else {
       this.kept.value = await base64Of(file);
-      mark(this.chooser, "");
+      mark(this.kept, "");
       this.say(`${file.name}: ${sizeText(file.size)} of at most ${sizeText(this.limit)}`);
     }
     // It stands in the hidden field now; the file is not sent beside it.
