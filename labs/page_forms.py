@@ -20,13 +20,20 @@ SPELLINGS = {
     "kv": "KV",
     "flops": "FLOPs",
     "moe": "MoE",
+    "jpeg": "JPEG",
+    "mbytes": "MB",
+    "ttft": "TTFT",
+    "tpot": "TPOT",
+    "turn1": "turn 1",
+    "turn2": "turn 2",
+    "p99": "p99",
     "num": "number of",
     "german": "German",
     "spanish": "Spanish",
     "french": "French",
 }
 # A unit at the end of a name is shown as the unit.
-UNIT_SUFFIX = re.compile(r"_(gb|us|ms|percent)(?=_|$)")
+UNIT_SUFFIX = re.compile(r"(?<!_per)_(gb|mb|us|ms|px|s|percent)(?=_|$)")
 # A statistic at the end of a metric's name; in max_over_mean the mean is a part of the quantity.
 STATISTIC_SUFFIX = re.compile(r"(?<!over)_(mean|max|sum)$")
 

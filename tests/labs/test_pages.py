@@ -237,6 +237,9 @@ def test_an_earlier_run_that_is_not_there_leaves_the_defaults(browser, lab, earl
         ("max_over_mean", "Max over mean"),
         ("max_over_mean_mean", "Max over mean, mean"),
         ("expert_bytes", "Expert bytes"),
+        ("image_width_px", "Image width"),
+        ("jpeg_quality", "JPEG quality"),
+        ("cluster_requests_per_s", "Cluster requests per s"),
     ],
 )
 def test_a_name_becomes_words(name, words):
