@@ -176,9 +176,11 @@ def divide(seen: Seen) -> dict[str, Any]:
     group, gpus = seen["tensor_parallel"], seen["num_gpus"]
     workers = 0
     if group > 1 and not seen["spread_images"]:
-        encoding = seen["encode_us_of_a_request"] * seen["image_share_percent"] / 100
+        share = seen["image_share_percent"] / 100
+        encoding = share * seen["encode_us_of_a_request"]
+        prefill = share * seen["prefill_us_with_pictures"] + (1 - share) * seen["prefill_us_without_pictures"]
         decoding = seen["output_tokens_mean"] * seen["decode_step_us"] / seen["decode_step_requests"]
-        language = group * (seen["prefill_us_with_pictures"] * seen["image_share_percent"] / 100 + decoding)
+        language = group * (prefill + decoding)
         workers = round(gpus * encoding / (encoding + language) / group) * group
         workers = min(workers, gpus - group)
     return {

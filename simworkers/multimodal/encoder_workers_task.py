@@ -16,7 +16,7 @@ from simworkers.multimodal.cluster_workers import Prices
 from simworkers.multimodal.disaggregation import choose_encoder_workers
 from simworkers.multimodal.params import MultimodalParams
 from simworkers.multimodal.scenes import one_of
-from simworkers.multimodal.stage_cost import decoder_pass
+from simworkers.multimodal.stage_cost import decode_step, prefill
 from simworkers.rng import Stream
 
 # Best number → (GPUs a copy of the language model, whether colocated GPUs of a group spread a step's pictures). Only a
@@ -29,7 +29,7 @@ LEAST_DISTANCE = 1.2  # best ÷ mean over all numbers of encoder workers
 EXPERT_REACHES = 0.85  # of the way from that mean to the best
 MISLED_REACHES = 0.5  # at most
 RUNNER_UP_REACHES = 0.75  # at most, so that no number does well everywhere
-DECODING = 64  # requests, for the price of a decode step that is shown
+DECODING = 64  # requests, at most, for the price of a decode step that is shown
 
 
 def prepare(seed: int, progress: Progress) -> PreparedInstance:
@@ -97,23 +97,29 @@ def output_rates(scene: ClusterParams, seed: int) -> dict[int, float]:
 
 
 def _describe(params: MultimodalParams) -> dict[str, Any]:
+    """The load and its prices. A decode step holds requests of the mix, each in the middle of its answer."""
     scene = cluster_params(params)
     prices = Prices(scene)
-    prompt = scene.images_min * prices.image_tokens + (scene.text_tokens_min + scene.text_tokens_max) // 2
+    text = (scene.text_tokens_min + scene.text_tokens_max) // 2
     output = (scene.output_tokens_min + scene.output_tokens_max) // 2
-    model = prices.model.decoder
+    pictures = scene.images_min * prices.image_tokens
+    mean_prompt = text + pictures * scene.image_share_percent // 100
+    # A colocated group has the least room, and a request reserves all that it will ever hold.
+    room = prices.kv_room_tokens(scene.with_changes(encoder_workers=0))
+    requests = min(DECODING, room // (mean_prompt + output))
+    context = mean_prompt + output // 2
+    model, placement = prices.model.decoder, prices.placement
     return scene.model_dump(exclude={"encoder_workers"}) | {
         "today_encoder_workers": params.cluster_encoder_workers,
         "image_tokens": prices.image_tokens,
         "encode_us_per_image": prices.encode_us(1),
         "encode_us_of_a_request": prices.encode_us(scene.images_min),
-        "prefill_us_with_pictures": decoder_pass(
-            model, prices.placement, tokens=prompt, read_tokens=0, pairs=prompt * (prompt + 1) // 2
-        ).us,
-        "decode_step_requests": DECODING,
-        "decode_step_us": decoder_pass(
-            model, prices.placement, tokens=DECODING, read_tokens=DECODING * (prompt + output), pairs=0
-        ).us,
+        "prefill_us_with_pictures": prefill(model, placement, text + pictures).us,
+        "prefill_us_without_pictures": prefill(model, placement, text).us,
+        "kv_room_tokens": room,
+        "decode_step_requests": requests,
+        "decode_step_context_tokens": context,
+        "decode_step_us": decode_step(model, placement, [context] * requests).us,
         "output_tokens_mean": output,
     }
 

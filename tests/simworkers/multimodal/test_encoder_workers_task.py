@@ -64,6 +64,26 @@ def test_the_bounds_of_a_run_are_those_that_the_instance_was_drawn_with():
     assert metrics["cluster_tokens_per_gpu_s"] == rates[chosen]
 
 
+@pytest.mark.parametrize(("share", "requests"), [(100, 5), (0, 64)])
+def test_the_decode_step_that_is_shown_holds_requests_of_the_mix_and_no_more_than_fit(share, requests):
+    load = {
+        "cluster_images": 8,
+        "cluster_image_percent": share,
+        "image_width_px": 1600,
+        "image_height_px": 900,
+    }
+    params = MultimodalParams(**load, cluster_tensor_parallel=1, cluster_encoder_workers=0)
+    visible = encoder_workers_task._describe(params)
+    prompt = share // 100 * 8 * visible["image_tokens"] + 128
+    assert visible["decode_step_context_tokens"] == prompt + 128
+    assert visible["decode_step_requests"] == min(64, visible["kv_room_tokens"] // (prompt + 256)) == requests
+
+
+def test_pictures_make_the_prefill_that_is_shown_dearer():
+    visible = instance(KIND, 0).visible
+    assert visible["prefill_us_with_pictures"] > visible["prefill_us_without_pictures"]
+
+
 def test_only_the_number_of_encoder_workers_is_open():
     assert KINDS[KIND].open_parameters == ("cluster_encoder_workers",)
 
