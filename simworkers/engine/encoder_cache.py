@@ -31,6 +31,7 @@ class EncoderCache:
         self._unheld: OrderedDict[EmbeddingsKey, None] = OrderedDict()  # the one unused longest first
         self._used = 0
         self._unheld_length = 0
+        self.peak = 0  # most embeddings that were stored or reserved at once
 
     @property
     def used(self) -> int:
@@ -70,6 +71,7 @@ class EncoderCache:
             self._drop(next(iter(self._unheld)))
         self._entries[key] = _Entry(length, holders=1)
         self._used += length
+        self.peak = max(self.peak, self._used)
         return False
 
     def store(self, key: EmbeddingsKey, embeddings: torch.Tensor) -> None:

@@ -19,7 +19,7 @@ from simworkers.engine.kv_cache import BlockPool
 from simworkers.engine.model import FlatBatch, Model, ModelWeights
 from simworkers.engine.request import ImageInput, RefusedRequest, Request, Sampling, State
 from simworkers.engine.sampling import choose
-from simworkers.engine.scheduler import Scheduler, Span, StepPlan
+from simworkers.engine.scheduler import Scheduler, Span, StepPlan, WaitsFor
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,16 @@ class Output:
 
 @dataclass(frozen=True)
 class Step:
-    """What one step computed. encoded: embeddings of each image that went through the encoder."""
+    """What one step computed. encoded: embeddings of each image that went through the encoder.
+
+    waits_for: what kept the head of the queue out.
+    """
 
     spans: tuple[Span, ...]
     preempted: tuple[Request, ...]
     encoded: tuple[tuple[str, int], ...]
     outputs: tuple[Output, ...]
+    waits_for: WaitsFor = "nothing"
 
 
 @dataclass
@@ -51,7 +55,7 @@ class Statistics:
     cached_tokens: int = 0
     computed_tokens: int = 0  # rows of all steps, recomputed ones included
     images: int = 0
-    encoder_hits: int = 0  # images of a request that were never encoded for it
+    images_not_encoded: int = 0  # found, or covered by the prefix cache
     preemptions: int = 0
 
 
@@ -93,6 +97,7 @@ class Engine:
             images=tuple(sorted(images, key=lambda image: image.offset)),
             salt=salt,
             arrival=self._arrivals,
+            weight_version=self._weight_version,
         )
         if request_id in self.requests:
             raise RefusedRequest(f"request_id: {request_id!r} is under way already")
@@ -113,15 +118,17 @@ class Engine:
         """Plan and compute one step. Without anything to do the step is empty."""
         plan = self.scheduler.plan()
         self.statistics.preemptions += len(plan.preempted)
+        for request in plan.preempted:
+            self._name_anew(request)
         if not plan.spans:
-            return Step((), tuple(plan.preempted), (), ())
+            return Step((), tuple(plan.preempted), (), (), plan.waits_for)
         encoded = self._encode(plan)
         batch = self._flatten(plan)
         with torch.inference_mode():
             logits = self.model.forward(batch, self.cache, self.arithmetic)
             logprobs = self._logprobs(logits)
         outputs = self._settle(plan, logits, logprobs)
-        return Step(tuple(plan.spans), tuple(plan.preempted), encoded, outputs)
+        return Step(tuple(plan.spans), tuple(plan.preempted), encoded, outputs, plan.waits_for)
 
     def run(self) -> list[Step]:
         """Step until nothing is under way."""
@@ -147,8 +154,7 @@ class Engine:
         self.model.weights = weights
         if self.config.weight_version_in_hash:
             for request in self.scheduler.waiting:
-                request.hashes.clear()
-                self._extend_hashes(request)
+                self._name_anew(request)
 
     def check_integrity(self) -> None:
         """AssertionError unless caches are whole and every holder is a request that runs."""
@@ -240,7 +246,7 @@ class Engine:
         statistics.cached_tokens += request.cached_tokens or 0
         statistics.images += len(request.images)
         encoded = sum((request.id, index) in self._encoded_for for index in range(len(request.images)))
-        statistics.encoder_hits += len(request.images) - encoded
+        statistics.images_not_encoded += len(request.images) - encoded
         self._forget_encodings(request)
 
     def _forget_encodings(self, request: Request) -> None:
@@ -253,8 +259,24 @@ class Engine:
             self.pool.register(request.blocks[index], request.hashes[index])
             request.num_registered = index + 1
 
+    @property
+    def _weight_version(self) -> int | None:
+        return self.model.weights.version if self.config.weight_version_in_hash else None
+
+    def _name_anew(self, request: Request) -> None:
+        """A request that holds nothing starts over under the weights of now. One that runs across an update keeps the
+        names that it began with: its first KV stems from the old weights."""
+        if request.weight_version != self._weight_version:
+            request.weight_version = self._weight_version
+            request.hashes.clear()
+            self._extend_hashes(request)
+
     def _extend_hashes(self, request: Request) -> None:
-        version = self.model.weights.version if self.config.weight_version_in_hash else None
         extend_hashes(
-            request.hashes, request.tokens, self.config.block_size, request.images, request.salt, version
+            request.hashes,
+            request.tokens,
+            self.config.block_size,
+            request.images,
+            request.salt,
+            request.weight_version,
         )

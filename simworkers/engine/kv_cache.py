@@ -31,6 +31,7 @@ class BlockPool:
         if num_blocks < 1:
             raise ValueError(f"num_blocks: must be at least 1, not {num_blocks}")
         self.num_blocks = num_blocks
+        self.peak_held = 0  # most blocks that were held at once
         self.reset()
 
     @property
@@ -68,6 +69,10 @@ class BlockPool:
         holders = self._holders
         return len(self._free) - sum(1 for block in matched if not holders[block])
 
+    @property
+    def num_held(self) -> int:
+        return self.num_blocks - len(self._free)
+
     def hold(self, blocks: Sequence[int]) -> None:
         """One more holder for each; a free one leaves the free list with its contents."""
         holders, free = self._holders, self._free
@@ -75,6 +80,7 @@ class BlockPool:
             if not holders[block]:
                 del free[block]
             holders[block] += 1
+        self.peak_held = max(self.peak_held, self.num_held)
 
     def allocate(self, count: int) -> list[int]:
         """Hand out `count` blocks, the longest unused first; what they held can no longer be found."""
@@ -88,6 +94,7 @@ class BlockPool:
                 self._forget(block)
             holders[block] = 1
             taken.append(block)
+        self.peak_held = max(self.peak_held, self.num_held)
         return taken
 
     def register(self, block: int, name: bytes) -> None:

@@ -71,6 +71,7 @@ class Request:
     images: tuple[ImageInput, ...] = ()
     salt: str | None = None
     arrival: int = 0
+    weight_version: int | None = None  # that names its blocks; None where versions are no part of names
 
     state: State = State.WAITING
     num_computed: int = 0

@@ -8,11 +8,14 @@ admitted in order of arrival while nobody lacks blocks; a large one at the head 
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Literal
 
 from simworkers.engine.config import Limits
 from simworkers.engine.encoder_cache import EncoderCache
 from simworkers.engine.kv_cache import BlockPool
 from simworkers.engine.request import EmbeddingsKey, Request, State
+
+WaitsFor = Literal["nothing", "blocks", "budget"]  # budget: of tokens, embeddings or running requests
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class StepPlan:
     preempted: list[Request] = field(default_factory=list)
     tokens_left: int = 0
     encoder_left: int = 0
+    waits_for: WaitsFor = "nothing"  # the head of the queue, once nobody else can be admitted
 
     def add(self, span: Span) -> None:
         self.spans.append(span)
@@ -85,6 +89,8 @@ class Scheduler:
         while everyone_advances and self.waiting and not plan.preempted and plan.tokens_left:
             if len(self.running) >= self.limits.max_running or not self._admit(self.waiting[0], plan):
                 break
+        if self.waiting and plan.waits_for == "nothing":
+            plan.waits_for = "budget" if everyone_advances and not plan.preempted else "blocks"
         return plan
 
     def finish(self, request: Request, state: State) -> None:
@@ -132,7 +138,11 @@ class Scheduler:
         start = len(matched) * self.block_size
         count, encodes = self._fit(request, start, plan)
         missing = -(-(start + count) // self.block_size) - len(matched)
-        if not count or missing > self.pool.num_available_beside(matched):
+        if not count:
+            plan.waits_for = "budget"
+            return False
+        if missing > self.pool.num_available_beside(matched):
+            plan.waits_for = "blocks"
             return False
         self.pool.hold(matched)
         request.blocks = matched + self.pool.allocate(missing)

@@ -19,6 +19,9 @@ from simworkers.text import Library, load_library
 
 VOCABULARY = 1024
 PLACEHOLDER = 0  # no text has this token
+TAKEN = (
+    "taken on the operations floor"  # what a file carries beside its pixels, until somebody encodes it anew
+)
 CLOCK_TOKENS = 4  # of the time of day, where the text before the picture holds one
 
 
@@ -107,7 +110,9 @@ class Workload:
         else:
             kind = "terminal" if params.picture == "own" else params.picture
             seed = Stream(self.seed, "picture", whose, index).integer(2**31)
-            file = encode_png(draw_picture(kind, seed, params.image_width_px, params.image_height_px))
+            file = encode_png(
+                draw_picture(kind, seed, params.image_width_px, params.image_height_px), comment=TAKEN
+            )
         self.originals[user, index] = decode_image(file)
         self._tick()
         return file

@@ -99,6 +99,7 @@ def _turn_row(
         image_tokens=sum(picture.image.length for picture in turn.pictures),
         cached_tokens=request.cached_tokens,
         reusable_tokens=max(reusable_tokens(turn, before), request.cached_tokens),
+        endless_tokens=history.endless_tokens(turn),
         prefix=history.prefix(turn, before),
         preemptions=request.preemptions,
         pictures=[
@@ -180,7 +181,8 @@ def _counts(server: Server, rows: list[TurnRow]) -> dict[str, float]:
         "reusable_tokens": reusable,
         "computed_tokens": server.engine.statistics.computed_tokens,
         "hit_rate": cached / prompt,
-        "hit_rate_ceiling": reusable / prompt,
+        "hit_rate_ceiling": sum(row.endless_tokens for row in rows) / prompt,
+        "repeatable_rate": reusable / prompt,
         "images": len(pictures),
         "images_preprocessed": sum(picture.preprocess != "hit" for picture in pictures),
         "images_encoded": len(encoded),
@@ -227,8 +229,8 @@ def _memory(params: MultimodalParams, server: Server, prices: Prices) -> dict[st
         "cache_bytes": used,
         "cache_budget_bytes": budget,
         "within_budget": int(used <= budget),
-        "kv_peak_bytes": max(at.held_blocks for at in server.occupancy) * prices.kv_block_bytes,
-        "encoder_peak_bytes": max(at.embeddings for at in server.occupancy) * prices.embedding_bytes,
+        "kv_peak_bytes": server.engine.pool.peak_held * prices.kv_block_bytes,
+        "encoder_peak_bytes": server.engine.encoder_cache.peak * prices.embedding_bytes,
     }
 
 

@@ -70,9 +70,10 @@ class TurnRow(_Row):
     cached_tokens: int = _metric("tokens", "Leading tokens whose KV was found, at the first admission.")
     reusable_tokens: int = _metric(
         "tokens",
-        "What an endless cache could have found had the same pictures and texts always looked the same: full blocks of "
-        "the turn before that this turn repeats, or what was found where that is more.",
+        "What could have been found had the same pictures and texts always looked the same: full blocks of the turn "
+        "before that this turn repeats, or what was found where that is more.",
     )
+    endless_tokens: int = _metric("tokens", "What a prefix cache without limit would have found.")
     prefix: Reason = _metric("", "Why KV was missing that the turn before had; hit where none was.")
     preemptions: int = _metric("count", "How often it had to start over for lack of KV blocks.")
     pictures: list[PictureRow] = _metric("", "In the order of the chat.")
@@ -136,10 +137,16 @@ class MultimodalMetrics(_Row):
     image_tokens: int = _metric("tokens", "Tokens of the first picture in turn 1 of user 0.")
     prompt_tokens: int = _metric("tokens", "Of all turns.")
     cached_tokens: int = _metric("tokens", "Found in the prefix cache, counted once a turn.")
-    reusable_tokens: int = _metric("tokens", "What an endless prefix cache could have found; see the turns.")
+    reusable_tokens: int = _metric(
+        "tokens", "What could have been found had pictures and texts always looked the same; see the turns."
+    )
     computed_tokens: int = _metric("tokens", "Rows that the engine computed, recomputed ones included.")
     hit_rate: float = _metric("fraction", "cached_tokens ÷ prompt_tokens.")
-    hit_rate_ceiling: float = _metric("fraction", "reusable_tokens ÷ prompt_tokens.")
+    hit_rate_ceiling: float = _metric(
+        "fraction",
+        "The same with a prefix cache without limit: leading blocks that any turn before had computed.",
+    )
+    repeatable_rate: float = _metric("fraction", "reusable_tokens ÷ prompt_tokens.")
     images: int = _metric("count", "Pictures of all turns.")
     images_preprocessed: int = _metric("count", "Of them, those that were decoded, resized and cut.")
     images_encoded: int = _metric("count", "Of them, those that went through the encoder.")
@@ -175,8 +182,8 @@ class MultimodalMetrics(_Row):
     cache_bytes: int = _metric("bytes", "Both together.")
     cache_budget_bytes: int = _metric("bytes", "What they may take.")
     within_budget: int = _metric("0 or 1", "1 where cache_bytes ≤ cache_budget_bytes.")
-    kv_peak_bytes: int = _metric("bytes", "Most KV that requests held at once.")
-    encoder_peak_bytes: int = _metric("bytes", "Most embeddings that were stored at once.")
+    kv_peak_bytes: int = _metric("bytes", "Most KV that requests held at once, at any step.")
+    encoder_peak_bytes: int = _metric("bytes", "Most embeddings that were stored or reserved at once.")
     encoder_cost_us: float = _metric(
         "µs",
         "GPU time of encoding what it does not hold, and of the share of HBM that it takes as long as the run lasts.",
@@ -185,9 +192,11 @@ class MultimodalMetrics(_Row):
     encoder_cost_least_us: float = _metric("µs", "The same with the cheapest capacity of all.")
     share_links: float = _metric("fraction", "Share of the time that users waited spent on uploads.")
     share_host: float = _metric("fraction", "Share spent preprocessing on CPUs.")
-    share_queue: float = _metric("fraction", "Share spent waiting for others' steps and images.")
+    share_queue: float = _metric(
+        "fraction", "Share spent waiting for others' steps and images, and for budgets of a step."
+    )
     share_kv_capacity: float = _metric(
-        "fraction", "Share spent waiting after a preemption, for lack of KV blocks."
+        "fraction", "Share spent waiting for KV blocks: not admitted, or preempted."
     )
     share_hbm_bandwidth: float = _metric("fraction", "Share spent in encoding and steps bound by HBM.")
     share_flops: float = _metric("fraction", "Share spent in encoding and steps bound by arithmetic.")

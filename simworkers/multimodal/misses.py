@@ -44,6 +44,17 @@ class History:
                 return self._why_another_identifier(picture, old)
         return "text_changed"
 
+    def endless_tokens(self, turn: Turn) -> int:
+        """What a prefix cache without limit finds: leading blocks that any turn served before had computed."""
+        request = turn.request
+        assert request is not None and request.cached_tokens is not None
+        most = (request.num_prompt - 1) // BLOCK_SIZE
+        found = 0
+        while found < most and request.hashes[found] in self.computed_blocks:
+            found += 1
+        # Requests that ran side by side may have found blocks of one that had not ended.
+        return max(found * BLOCK_SIZE, request.cached_tokens)
+
     def encode(self, picture: Picture, old: Picture | None, *, is_covered: bool) -> Reason:
         """is_covered: the prefix cache held all of the picture's tokens."""
         if not picture.is_encoded:

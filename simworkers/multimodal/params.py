@@ -189,9 +189,9 @@ class MultimodalParams(BaseModel):
         json_schema_extra=_form("Caches", "MB"),
     )
     cache_budget_mb: float = Field(
-        100_000.0,
+        10_000.0,
         ge=0,
-        le=1_000_000,
+        le=200_000,
         description="What KV blocks and encoder cache may take of the accounted model's HBM together.",
         json_schema_extra=_form("Caches", "MB"),
     )

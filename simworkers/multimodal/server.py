@@ -18,7 +18,7 @@ from simworkers.engine.images import decode_image
 from simworkers.engine.model import Model, ModelShape, ModelWeights
 from simworkers.engine.patches import ProcessorArgs
 from simworkers.engine.preprocessing import Preprocessor
-from simworkers.engine.request import ImageInput, Request, Sampling
+from simworkers.engine.request import ImageInput, Request, Sampling, State
 from simworkers.multimodal.clients import Pixels
 from simworkers.multimodal.conversation import PLACEHOLDER, VOCABULARY, Chat, Workload
 from simworkers.multimodal.identity import identify_image
@@ -64,7 +64,7 @@ class Turn:
     prefill_us: int = 0
     queue_us: int = 0
     decode_us: int = 0
-    blocked_us: int = 0  # not served after a preemption, before or after the first token
+    blocked_us: int = 0  # not served for lack of KV blocks, before or after the first token
     hbm_us: int = 0  # of encode, prefill and decode: bound by HBM, and by arithmetic
     flops_us: int = 0
     first_token_us: int | None = None
@@ -125,7 +125,8 @@ class Server:
     def __post_init__(self) -> None:
         self.prices = Prices(self.params)
         self.engine = build_engine(self.params, self.device)
-        # A stranger's file is decoded in a process of its own; those that were drawn here need no such care.
+        # The server's part of a stranger's file has a process of its own. This process plays the client and so decodes
+        # the file, too: what holds it is the supervised child in which runs compute.
         self.preprocessor = Preprocessor(
             workers=int(self.params.picture == "own"),
             cache_bytes=int(self.params.preprocess_cache_mb * 1e6),
@@ -241,7 +242,7 @@ class Server:
         for name, (_, turn) in self._under_way.items():
             span = served.get(name)
             images = [turn.pictures[self._picture_of(turn, index)] for index in span.encodes] if span else []
-            self._book(turn, time, images, is_served=span is not None)
+            self._book(turn, time, images, step, is_served=span is not None)
         for output in step.outputs:
             chat, turn = self._under_way[output.request.id]
             if turn.first_token_us is None:
@@ -257,14 +258,16 @@ class Server:
         offset = turn.request.images[image_index].offset
         return next(n for n, picture in enumerate(turn.pictures) if picture.image.offset == offset)
 
-    def _book(self, turn: Turn, time: StepTime, encoded: list[Picture], *, is_served: bool) -> None:
+    def _book(
+        self, turn: Turn, time: StepTime, encoded: list[Picture], step: Step, *, is_served: bool
+    ) -> None:
         """Give every microsecond of a step to one stage of each turn that is under way."""
         assert turn.request is not None
-        blocked = turn.request.preemptions > 0
         if not is_served:
             if turn.first_token_us is None:
                 turn.queue_us += time.us
-            turn.blocked_us += time.us * blocked
+            lacks_blocks = turn.request.state is State.WAITING and step.waits_for == "blocks"
+            turn.blocked_us += time.us * lacks_blocks
             return
         for picture in encoded:
             picture.is_encoded = True

@@ -154,7 +154,7 @@ def test_an_image_that_is_encoded_again_after_a_preemption_is_no_hit():
     asked = [with_images(n, words(n, 8), sampling=Sampling(max_tokens=10)) for n in (1, 2)]
     serve(server, *asked)
     assert server.statistics.preemptions > 0
-    assert (server.statistics.images, server.statistics.encoder_hits) == (2, 0)
+    assert (server.statistics.images, server.statistics.images_not_encoded) == (2, 0)
 
 
 def test_an_image_seen_before_is_not_encoded_again():
@@ -162,7 +162,7 @@ def test_an_image_seen_before_is_not_encoded_again():
     serve(server, with_images(1, words(1, 3)))
     server.add_request("again", *parts_of(with_images(words(2, 3), 1, words(3, 3))))
     assert sum(len(step.encoded) for step in server.run()) == 0
-    assert server.statistics.encoder_hits == 1
+    assert server.statistics.images_not_encoded == 1
 
 
 def test_an_image_that_the_prefix_cache_covers_needs_no_embeddings():
@@ -273,6 +273,32 @@ def test_with_the_weight_version_in_the_hash_old_kv_is_never_found_again():
     server.load_weights(server.model.weights.updated(), reset=False)
     serve(server, asked)
     assert server.statistics.cached_tokens == 0
+
+
+def test_a_block_begun_under_old_weights_is_not_found_under_new_ones():
+    server = engine(weight_version_in_hash=True)
+    prompt = words(1, 10)
+    server.add_request("across", prompt, Sampling(max_tokens=8))
+    server.step()
+    server.step()
+    server.load_weights(ModelWeights.draw(SHAPE, 9, torch.float64).updated(), reset=False)
+    steps = server.run()
+    outputs = tuple(steps[-1].outputs[0].request.tokens)
+    server.add_request("new", outputs, Sampling(max_tokens=1))
+    server.run()
+    assert server.statistics.cached_tokens == 0
+
+
+def test_a_step_says_what_keeps_the_next_request_out():
+    server = engine(num_blocks=4)
+    server.add_request("first", words(1, 8), Sampling(max_tokens=4))
+    assert server.step().waits_for == "nothing"
+    server.add_request("second", words(2, 10), Sampling(max_tokens=2))
+    assert server.step().waits_for == "blocks"
+    server = engine(max_running=1)
+    server.add_request("first", words(1, 8), Sampling(max_tokens=4))
+    server.add_request("second", words(2, 8), Sampling(max_tokens=2))
+    assert server.step().waits_for == "budget"
 
 
 def test_decoding_goes_on_while_a_long_prompt_is_read():

@@ -186,6 +186,31 @@ def test_a_cold_turn_that_is_alone_takes_the_cold_time():
     assert metrics["server_turn2_us"] == metrics["server_turn2_cold_us"]
 
 
+def test_waiting_for_kv_blocks_is_told_from_waiting_for_others():
+    crowded: dict[str, Any] = {"users": 4, "turns": 1, "answer_tokens": 128, "salt": "user"}
+    roomy, narrow = (report_of(**crowded, kv_blocks=blocks).metrics for blocks in (512, 19))
+    assert roomy["share_kv_capacity"] == 0 == roomy["preemptions"] == narrow["preemptions"]
+    assert narrow["share_kv_capacity"] > 0
+
+
+def test_peaks_are_those_of_any_step():
+    metrics = report_of(users=1, turns=1, answer_tokens=64, encoder_caching=False).metrics
+    row = metrics["turns"][0]
+    blocks = -(-(row["prompt_tokens"] + 64 - 1) // 16)
+    assert metrics["kv_peak_bytes"] == blocks * metrics["kv_bytes"] // 256
+    assert metrics["encoder_peak_bytes"] > 0
+
+
+def test_an_endless_cache_finds_no_picture_that_looks_different():
+    metrics = report_of(client="jpeg").metrics
+    assert metrics["hit_rate"] == metrics["hit_rate_ceiling"] < metrics["repeatable_rate"]
+
+
+def test_with_room_for_everything_the_hit_rate_is_its_ceiling():
+    metrics = report_of(kv_blocks=512).metrics
+    assert metrics["hit_rate"] == metrics["hit_rate_ceiling"]
+
+
 def test_the_budget_is_kept_or_said_to_be_exceeded():
     assert report_of().metrics["within_budget"] == 1
     over = report_of(cache_budget_mb=1.0)
