@@ -4,8 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 
+from simworkers.jobs import InvalidParameter
 from simworkers.multimodal.cluster_metrics import ClusterMetrics
 from simworkers.multimodal.cluster_params import ClusterParams
+from simworkers.multimodal.cluster_workers import Prices
 from simworkers.multimodal.disaggregation import choose_encoder_workers, simulate_cluster
 from simworkers.multimodal.metrics import ClusterRow
 from simworkers.multimodal.params import MultimodalParams
@@ -38,9 +40,24 @@ def cluster_params(params: MultimodalParams) -> ClusterParams:
         image_share_percent=params.cluster_image_percent,
         images_min=params.cluster_images,
         images_max=params.cluster_images,
-        image_width_px=max(params.image_width_px, 28),
-        image_height_px=max(params.image_height_px, 28),
+        image_width_px=params.image_width_px,
+        image_height_px=params.image_height_px,
     )
+
+
+def check_cluster(params: MultimodalParams) -> None:
+    """InvalidParameter naming cluster_images where a copy of the model has no KV room for the largest request.
+
+    Colocated has the least room, and every comparison contains it. Called before anything is simulated.
+    """
+    scene = cluster_params(params).with_changes(encoder_workers=0)
+    try:
+        Prices(scene).kv_room_tokens(scene)
+    except ValueError as error:
+        raise InvalidParameter(
+            f"cluster_images: {params.cluster_images} pictures of {params.image_width_px} × {params.image_height_px} px "
+            f"do not fit; {error}; take fewer or smaller pictures, or cluster_tensor_parallel = 2"
+        ) from error
 
 
 def compare_clusters(params: MultimodalParams, seed: int, tick: Callable[[int], None]) -> ClusterResults:

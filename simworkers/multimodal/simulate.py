@@ -10,7 +10,7 @@ from simworkers.catalog import engine_version
 from simworkers.engine.engine import Step
 from simworkers.jobs import Progress, Report
 from simworkers.multimodal.checks import Checks
-from simworkers.multimodal.cluster import CLUSTER_PARTS, compare_clusters
+from simworkers.multimodal.cluster import CLUSTER_PARTS, check_cluster, compare_clusters
 from simworkers.multimodal.conversation import Workload, check_own_image
 from simworkers.multimodal.measure import measure
 from simworkers.multimodal.params import MultimodalParams
@@ -25,9 +25,10 @@ SMALLEST = MultimodalParams(users=1, turns=1, image_width_px=64, image_height_px
 def simulate(
     params: MultimodalParams, seed: int, progress: Progress, *, device: str = "cpu", threads: int = 1
 ) -> Report:
-    """Run it. InvalidParameter for a picture of the learner's that cannot be decoded."""
+    """Run it. InvalidParameter for a picture that cannot be decoded, or a request that the cluster cannot hold."""
     started = time.perf_counter()
     check_own_image(params)
+    check_cluster(params)
     with torch_threads(threads):
         server, checks = play(params, seed, progress, device)
         done = params.users * params.turns
