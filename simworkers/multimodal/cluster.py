@@ -15,6 +15,7 @@ from simworkers.multimodal.params import MultimodalParams
 IMAGE_PERCENTS = (0, 20, 40, 60, 80, 100)
 CLUSTER_PARTS = len(IMAGE_PERCENTS) + 1
 NUM_REQUESTS = 120
+HORIZON_S = 3600  # at the lowest rate the last of NUM_REQUESTS is sent after about 1,200 s
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ def cluster_params(params: MultimodalParams) -> ClusterParams:
         client_bytes_per_s=params.client_mbytes_per_s * 1e6,
         requests_per_s=params.cluster_requests_per_s,
         num_requests=NUM_REQUESTS,
+        horizon_s=HORIZON_S,
         image_share_percent=params.cluster_image_percent,
         images_min=params.cluster_images,
         images_max=params.cluster_images,
@@ -55,8 +57,8 @@ def check_cluster(params: MultimodalParams) -> None:
         Prices(scene).kv_room_tokens(scene)
     except ValueError as error:
         raise InvalidParameter(
-            f"cluster_images: {params.cluster_images} pictures of {params.image_width_px} × {params.image_height_px} px "
-            f"do not fit; {error}; take fewer or smaller pictures, or cluster_tensor_parallel = 2"
+            f"cluster_images: {params.cluster_images} pictures of {params.image_width_px} × {params.image_height_px} px do "
+            f"not fit; {error}; take fewer or smaller pictures, or cluster_tensor_parallel = 2"
         ) from error
 
 

@@ -13,7 +13,7 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True)
 class ClusterMetrics:
-    """Quantiles by nearest rank. None where no request could have the figure.
+    """Quantiles by nearest rank. None where no request could have the figure. A request counts if it was sent at all.
 
     window: from the first request sent to the last token, or to the horizon where a request is unfinished.
     """
@@ -51,9 +51,12 @@ def measure(
     language: Sequence[LanguageWorker],
     encoders: Sequence[EncoderWorker],
 ) -> ClusterMetrics:
-    """Sum up a cluster that has run."""
-    finished = [job for job in jobs if job.finished_us >= 0]
+    """Sum up a cluster that has run. ValueError naming horizon_s where it ended before the first request was sent."""
     horizon_us = params.horizon_s * US_PER_S
+    jobs = [job for job in jobs if job.arrival.sent_us <= horizon_us]
+    if not jobs:
+        raise ValueError(f"horizon_s: no request was sent within {params.horizon_s} s")
+    finished = [job for job in jobs if job.finished_us >= 0]
     end_us = horizon_us if len(finished) < len(jobs) else max(job.finished_us for job in jobs)
     window_us = max(1, end_us - min(job.arrival.sent_us for job in jobs))
     ttft_us = sorted(

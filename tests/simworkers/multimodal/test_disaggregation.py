@@ -119,6 +119,18 @@ def test_a_request_that_never_finishes_counts_the_horizon():
     assert report.ttft_p99_us == report.horizon_us == 25_000_000
 
 
+def test_a_request_that_the_horizon_left_unsent_does_not_count():
+    report = colocated(DEFAULT.with_changes(requests_per_s=0.5, horizon_s=60))
+    drawn = draw_arrivals(DEFAULT.with_changes(requests_per_s=0.5), SEED)
+    assert report.requests == sum(arrival.sent_us <= 60_000_000 for arrival in drawn) < 200
+    assert report.ttft_p50_us < 2_000_000
+
+
+def test_a_horizon_before_the_first_request_is_refused_by_its_field():
+    with pytest.raises(ValueError, match="horizon_s"):
+        colocated(DEFAULT.with_changes(requests_per_s=0.01, horizon_s=1))
+
+
 def test_a_step_that_the_horizon_cuts_off_is_not_counted_as_busy():
     for params in (EVERYTHING_AT_ONCE, EVERYTHING_AT_ONCE.with_changes(encoder_workers=4)):
         report = colocated(params.with_changes(horizon_s=5))
