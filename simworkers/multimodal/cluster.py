@@ -56,9 +56,10 @@ def check_cluster(params: MultimodalParams) -> None:
     try:
         Prices(scene).kv_room_tokens(scene)
     except ValueError as error:
+        size = f"{params.image_width_px} × {params.image_height_px} px"
         raise InvalidParameter(
-            f"cluster_images: {params.cluster_images} pictures of {params.image_width_px} × {params.image_height_px} px do "
-            f"not fit; {error}; take fewer or smaller pictures, or cluster_tensor_parallel = 2"
+            f"cluster_images: {params.cluster_images} pictures of {size} do not fit; {error}; "
+            "take fewer or smaller pictures, or cluster_tensor_parallel = 2"
         ) from error
 
 

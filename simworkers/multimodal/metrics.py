@@ -222,7 +222,7 @@ class MultimodalMetrics(_Row):
     audio_encode_us: float = _metric("µs", "Time of the modelled audio encoder for it.")
     first_audio_us: float = _metric("µs", "Vocoder: end of prefill to the first sound.")
     real_time_factor: float = _metric(
-        "ratio", "Vocoder: seconds of work for a second of sound; must stay below 1."
+        "ratio", "Talker or vocoder, the slower: seconds of work for a second of sound; must stay below 1."
     )
     seconds_per_image: float = _metric("s", "Diffusion: one image.")
 

@@ -95,6 +95,17 @@ def test_an_image_takes_its_steps_times_one_step():
     assert few.seconds_per_image == 4 * many.step_us / 1e6
 
 
+@pytest.mark.parametrize(
+    "streams", [1, 4]
+)  # alone the talker is slower; with four, which it batches, the vocoder
+def test_the_real_time_factor_is_that_of_the_slower_of_talker_and_vocoder(streams):
+    spoken = speak(H100, 4 * BLOCK, streams=streams)
+    steps = [decode_step(TALKER, Placement(H100), [256 + k + 1] * streams).us for k in range(4 * BLOCK)]
+    vocoder_us = streams * 4 * vocode(VOCODER, H100, 1).us
+    assert (sum(steps) > vocoder_us) == (streams == 1)
+    assert spoken.real_time_factor == max(sum(steps), vocoder_us) / spoken.sound_us
+
+
 def test_flux_has_12_billion_weights_and_a_token_meets_about_half_of_them():
     square = 3072**2
     double, single = 19 * 2 * (12 + 6) * square, 38 * (12 + 3) * square  # modulation: 6 a stream, 3
