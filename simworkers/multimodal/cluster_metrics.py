@@ -99,16 +99,16 @@ def _shares(
     encoder_us: int,
     window_us: int,
 ) -> dict[str, float]:
-    counts = [worker.counts for worker in language]
+    times = [worker.times for worker in language]
     ranks, all_us = params.tensor_parallel, window_us * params.num_gpus
     language_us = window_us * len(language)
     return {
-        "language_busy_share": sum(count.busy_us for count in counts) / language_us,
-        "encode_share": (sum(count.encode for count in counts) * ranks + encoder_us) / all_us,
-        "hbm_share": sum(count.hbm for count in counts) * ranks / all_us,
-        "flops_share": sum(count.flops for count in counts) * ranks / all_us,
-        "links_share": sum(count.links for count in counts) * ranks / all_us,
-        "kv_blocked_share": sum(count.kv_blocked for count in counts) / language_us,
+        "language_busy_share": sum(time.busy_us for time in times) / language_us,
+        "encode_share": (sum(time.encode_us for time in times) * ranks + encoder_us) / all_us,
+        "hbm_share": sum(time.hbm_us for time in times) * ranks / all_us,
+        "flops_share": sum(time.flops_us for time in times) * ranks / all_us,
+        "links_share": sum(time.links_us for time in times) * ranks / all_us,
+        "kv_blocked_share": sum(time.kv_blocked_us for time in times) / language_us,
     }
 
 

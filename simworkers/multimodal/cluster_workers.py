@@ -114,19 +114,19 @@ class EncoderWorker:
 
 
 @dataclass
-class StepCounts:
-    """Microseconds of a language worker's steps by what bound them."""
+class StepTimes:
+    """Of a language worker's steps, by what bound them."""
 
-    encode: int = 0
-    hbm: int = 0
-    flops: int = 0
-    links: int = 0
-    host: int = 0
-    kv_blocked: int = 0  # of all steps, those that left the next request waiting for KV room
+    encode_us: int = 0
+    hbm_us: int = 0
+    flops_us: int = 0
+    links_us: int = 0
+    host_us: int = 0
+    kv_blocked_us: int = 0  # of all steps, those that left the next request waiting for KV room
 
     @property
     def busy_us(self) -> int:
-        return self.encode + self.hbm + self.flops + self.links + self.host
+        return self.encode_us + self.hbm_us + self.flops_us + self.links_us + self.host_us
 
 
 @dataclass
@@ -162,7 +162,7 @@ class LanguageWorker:
         self.finishing: dict[int, list[Job]] = defaultdict(list)  # by the step that makes their last token
         self.step_index = 0
         self.step: Step | None = None
-        self.counts = StepCounts()
+        self.times = StepTimes()
 
     @property
     def outstanding(self) -> int:
@@ -255,13 +255,13 @@ class LanguageWorker:
         step.reads = time.hbm_s >= time.flops_s
 
     def _book(self, step: Step) -> None:
-        counts, computed_us = self.counts, step.pass_us - step.links_us
-        counts.encode += step.encode_us
-        counts.links += step.links_us
-        counts.host += self.prices.overhead_us
+        times, computed_us = self.times, step.pass_us - step.links_us
+        times.encode_us += step.encode_us
+        times.links_us += step.links_us
+        times.host_us += self.prices.overhead_us
         if step.reads:
-            counts.hbm += computed_us
+            times.hbm_us += computed_us
         else:
-            counts.flops += computed_us
+            times.flops_us += computed_us
         if step.blocked:
-            counts.kv_blocked += step.encode_us + step.pass_us + self.prices.overhead_us
+            times.kv_blocked_us += step.encode_us + step.pass_us + self.prices.overhead_us

@@ -105,14 +105,14 @@ def test_a_drained_worker_has_all_its_room_back_and_nothing_left(drawn):
     total_us = drain(worker)
     assert worker.kv_free_tokens == worker.prices.kv_room_tokens(SMALL)
     assert (worker.outstanding, worker.context_tokens, dict(worker.finishing)) == (0, 0, {})
-    assert worker.counts.busy_us == total_us
+    assert worker.times.busy_us == total_us
 
 
 def test_images_encoded_elsewhere_take_no_time_of_the_language_worker():
     worker = LanguageWorker(PRICES, PARAMS)
     worker.queue(job(PRICES, 100, 4, images=2, encoded=2), 0)
     drain(worker)
-    assert worker.counts.encode == 0
+    assert worker.times.encode_us == 0
 
 
 def test_an_encode_stalls_the_decode_of_the_batch():
@@ -146,7 +146,7 @@ def test_gpus_that_share_images_out_encode_two_in_the_time_of_one():
     worker = LanguageWorker(prices, params)
     worker.queue(job(prices, 10, 2, images=2), 0)
     drain(worker)
-    assert worker.counts.encode == prices.encode_us(1) < prices.encode_us(2)
+    assert worker.times.encode_us == prices.encode_us(1) < prices.encode_us(2)
 
 
 def test_requests_beyond_the_kv_room_wait_and_the_blocked_time_is_counted():
@@ -156,7 +156,7 @@ def test_requests_beyond_the_kv_room_wait_and_the_blocked_time_is_counted():
     for _ in range(3):
         worker.queue(job(worker.prices, room // 2, 20), 0)
     drain(worker)
-    assert worker.counts.kv_blocked > 0
+    assert worker.times.kv_blocked_us > 0
 
 
 def test_the_kv_room_is_what_weights_leave_of_the_usable_hbm():
