@@ -29,9 +29,12 @@ class ClusterMetrics:
     tpot_p99_us: float | None
     output_tokens: int  # of completed requests
     output_tokens_per_gpu_second: float
-    encoder_busy_share: float | None  # of the encoder workers' time
-    language_busy_share: float  # of the language workers' time, encoding within steps included
-    encode_share: float  # of all GPU time, wherever it happened; so are the next three
+    encoder_busy_share: float | None  # of the encoder workers' time, executing; host time is not
+    language_busy_share: (
+        float  # of the language workers' GPU time, executing; a GPU that waits for an encode is not
+    )
+    language_step_share: float  # of the language workers' time, a step running, waits and host time included
+    encode_share: float  # of all GPU time, executing, wherever it happened; so are the next three
     hbm_share: float
     flops_share: float
     links_share: float
@@ -41,7 +44,7 @@ class ClusterMetrics:
 
     @property
     def idle_share(self) -> float:
-        """Of all GPU time: executing nothing; host time between steps counts here."""
+        """Of all GPU time: executing nothing; host time, and waiting for another GPU's encode, count here."""
         return 1.0 - self.encode_share - self.hbm_share - self.flops_share - self.links_share
 
 
@@ -68,7 +71,7 @@ def measure(
         if job.arrival.output_tokens > 1
     )
     outputs = sum(job.arrival.output_tokens for job in finished)
-    encoder_us = sum(worker.busy_us for worker in encoders)
+    encoder_us = sum(worker.executing_us for worker in encoders)
     return ClusterMetrics(
         requests=len(jobs),
         unfinished=len(jobs) - len(finished),
@@ -103,8 +106,9 @@ def _shares(
     ranks, all_us = params.tensor_parallel, window_us * params.num_gpus
     language_us = window_us * len(language)
     return {
-        "language_busy_share": sum(time.busy_us for time in times) / language_us,
-        "encode_share": (sum(time.encode_us for time in times) * ranks + encoder_us) / all_us,
+        "language_busy_share": sum(time.executing_gpu_us(ranks) for time in times) / (language_us * ranks),
+        "language_step_share": sum(time.steps_us for time in times) / language_us,
+        "encode_share": (sum(time.encode_gpu_us for time in times) + encoder_us) / all_us,
         "hbm_share": sum(time.hbm_us for time in times) * ranks / all_us,
         "flops_share": sum(time.flops_us for time in times) * ranks / all_us,
         "links_share": sum(time.links_us for time in times) * ranks / all_us,

@@ -60,6 +60,12 @@ class Prices:
             self._encode_us[images] = time.us + self.overhead_us
         return self._encode_us[images]
 
+    def encode_gpu_us(self, images: int, gpus: int = 1) -> int:
+        """GPU time that executes the same images, shared out evenly; no host time, no wait for another GPU."""
+        each, more = divmod(images, gpus)
+        shares = [each + 1] * more + [each] * (gpus - more)
+        return sum(self.encode_us(share) - self.overhead_us for share in shares if share)
+
     def kv_room_tokens(self, params: ClusterParams) -> int:
         """Of one language worker: its HBM without weights; a worker that encodes holds the encoder, too.
 
@@ -87,7 +93,7 @@ class EncoderWorker:
         self.waiting: deque[tuple[Job, int]] = deque()  # with the time each image was queued
         self.batch: list[Job] = []
         self.link_free_us = 0
-        self.busy_us = 0
+        self.executing_us = 0
         self.waits_us: list[int] = []
 
     @property
@@ -102,9 +108,9 @@ class EncoderWorker:
         return self.prices.encode_us(len(taken))
 
     def finish(self) -> list[Job]:
-        """The images of the batch that ends now, booked as busy time only here: the horizon may cut a batch off."""
+        """The images of the batch that ends now, booked as executing only here: the horizon may cut a batch off."""
         done, self.batch = self.batch, []
-        self.busy_us += self.prices.encode_us(len(done))
+        self.executing_us += self.prices.encode_gpu_us(len(done))
         return done
 
     def send(self, now_us: int, latency_us: int) -> int:
@@ -115,18 +121,18 @@ class EncoderWorker:
 
 @dataclass
 class StepTimes:
-    """Of a language worker's steps, by what bound them."""
+    """Of a language worker's finished steps, by what bound them. All its GPUs are bound by all but the encode alike."""
 
-    encode_us: int = 0
+    encode_gpu_us: int = 0  # summed over the GPUs that encode; the others of the group wait
     hbm_us: int = 0
     flops_us: int = 0
     links_us: int = 0
-    host_us: int = 0
+    steps_us: int = 0  # from start to end: encodes, passes and host time
     kv_blocked_us: int = 0  # of all steps, those that left the next request waiting for KV room
 
-    @property
-    def busy_us(self) -> int:
-        return self.encode_us + self.hbm_us + self.flops_us + self.links_us + self.host_us
+    def executing_gpu_us(self, ranks: int) -> int:
+        """Summed over the worker's GPUs."""
+        return self.encode_gpu_us + ranks * (self.hbm_us + self.flops_us + self.links_us)
 
 
 @dataclass
@@ -181,7 +187,7 @@ class LanguageWorker:
         self._price(step)
         step.blocked = blocked
         self.step = step
-        return step.encode_us + step.pass_us + self.prices.overhead_us
+        return self._took_us(step)
 
     def finish(self, now_us: int) -> list[Job]:
         """Book the step that ends now; the requests that it completed."""
@@ -256,12 +262,16 @@ class LanguageWorker:
 
     def _book(self, step: Step) -> None:
         times, computed_us = self.times, step.pass_us - step.links_us
-        times.encode_us += step.encode_us
+        took_us = self._took_us(step)
+        times.encode_gpu_us += self.prices.encode_gpu_us(step.images, self.encoding_gpus)
         times.links_us += step.links_us
-        times.host_us += self.prices.overhead_us
+        times.steps_us += took_us
         if step.reads:
             times.hbm_us += computed_us
         else:
             times.flops_us += computed_us
         if step.blocked:
-            times.kv_blocked_us += step.encode_us + step.pass_us + self.prices.overhead_us
+            times.kv_blocked_us += took_us
+
+    def _took_us(self, step: Step) -> int:
+        return step.encode_us + step.pass_us + self.prices.overhead_us

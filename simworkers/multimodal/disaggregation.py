@@ -194,14 +194,18 @@ def print_row(name: str, setup: str, params: ClusterParams) -> None:
         f"| {mean(lambda run: run.ttft_p99_us) / 1e6:.2f} | {mean(lambda run: run.tpot_mean_us) / 1e3:.1f} "
         f"| {mean(lambda run: run.tpot_p99_us) / 1e3:.1f} "
         f"| {mean(lambda run: run.output_tokens_per_gpu_second):.1f} "
-        f"| {mean(lambda run: run.encoder_busy_share):.2f} | {mean(lambda run: run.language_busy_share):.2f} |"
+        f"| {mean(lambda run: run.encoder_busy_share):.2f} | {mean(lambda run: run.language_busy_share):.2f} "
+        f"| {mean(lambda run: run.language_step_share):.2f} |"
     )
 
 
 def main() -> None:
     """One table in markdown."""
-    print("| scene | set-up | TTFT s | p99 | TPOT ms | p99 | tokens/GPU-s | encoders busy | others busy |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print(
+        "| scene | set-up | TTFT s | p99 | TPOT ms | p99 | tokens/GPU-s | encoders busy | others busy "
+        "| others in a step |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for name, load, encoders in SCENES:
         params = ClusterParams.model_validate(load)
         print_row(name, "colocated", params)

@@ -105,14 +105,14 @@ def test_a_drained_worker_has_all_its_room_back_and_nothing_left(drawn):
     total_us = drain(worker)
     assert worker.kv_free_tokens == worker.prices.kv_room_tokens(SMALL)
     assert (worker.outstanding, worker.context_tokens, dict(worker.finishing)) == (0, 0, {})
-    assert worker.times.busy_us == total_us
+    assert worker.times.steps_us == total_us
 
 
 def test_images_encoded_elsewhere_take_no_time_of_the_language_worker():
     worker = LanguageWorker(PRICES, PARAMS)
     worker.queue(job(PRICES, 100, 4, images=2, encoded=2), 0)
     drain(worker)
-    assert worker.times.encode_us == 0
+    assert worker.times.encode_gpu_us == 0
 
 
 def test_an_encode_stalls_the_decode_of_the_batch():
@@ -145,8 +145,34 @@ def test_gpus_that_share_images_out_encode_two_in_the_time_of_one():
     prices = Prices(params)
     worker = LanguageWorker(prices, params)
     worker.queue(job(prices, 10, 2, images=2), 0)
+    worker.start(0)
+    assert worker.step is not None
+    assert worker.step.encode_us == prices.encode_us(1) < prices.encode_us(2)
+
+
+@pytest.mark.parametrize(
+    ("spread", "images", "encoded_by_each"), [(False, 3, [3]), (True, 3, [2, 1]), (True, 1, [1])]
+)
+def test_a_gpu_of_a_group_that_waits_for_anothers_encode_is_not_executing(spread, images, encoded_by_each):
+    params = PARAMS.with_changes(
+        tensor_parallel=2, spread_images=spread, token_budget=16_384, step_overhead_us=500
+    )
+    worker = LanguageWorker(Prices(params), params)
+    worker.queue(job(worker.prices, 10, 1, images=images), 0)
     drain(worker)
-    assert worker.times.encode_us == prices.encode_us(1) < prices.encode_us(2)
+    encoder, gpu, sequences = PRICES.model.encoder, PRICES.gpu, PRICES.sequences
+    encode_us = sum(encode(encoder, gpu, sequences * count).us for count in encoded_by_each)
+    assert worker.times.encode_gpu_us == encode_us
+    assert worker.times.executing_gpu_us(2) < 2 * worker.times.steps_us - 2 * 500
+
+
+def test_host_time_is_no_executing_of_an_encoder_worker():
+    params = PARAMS.with_changes(step_overhead_us=1000)
+    worker = EncoderWorker(Prices(params), 2)
+    worker.waiting.append((job(PRICES, 1, 1, images=1), 0))
+    assert worker.start(0) == PRICES.encode_us(1) + 1000
+    worker.finish()
+    assert worker.executing_us == PRICES.encode_us(1)
 
 
 def test_requests_beyond_the_kv_room_wait_and_the_blocked_time_is_counted():
