@@ -24,7 +24,8 @@ class EncoderProfile:
     """A vision transformer. weights include the merger or projector into the decoder's width.
 
     full_attention_layers: layers in which a patch attends to all of its sequence; in the others to at most
-    window_patches. tile_px: side of the tiles that are encoded apart, None where an image is one sequence.
+    window_patches. tile_px: side of the tiles that are encoded apart, None where an image is one sequence. max_tiles:
+    of one image, the thumbnail not counted.
     """
 
     name: str
@@ -38,6 +39,7 @@ class EncoderProfile:
     full_attention_layers: int
     window_patches: int
     tile_px: int | None = None
+    max_tiles: int = 0
 
     @property
     def weights_bytes(self) -> int:
@@ -145,13 +147,15 @@ class VisionLanguageProfile:
     def image_sequences(self, width_px: int, height_px: int) -> tuple[int, ...]:
         """Patches of each sequence that the encoder sees for one image: itself, or its tiles and a thumbnail.
 
-        Sides are rounded to whole merged patches (at least one), or to whole tiles.
+        Sides are rounded to whole merged patches (at least one), or to whole tiles; an image that would make more tiles
+        than max_tiles is scaled down to as many.
         """
         if width_px < 1 or height_px < 1:
             raise ValueError(f"an image of {width_px} × {height_px} pixels has no area")
         encoder = self.encoder
         if encoder.tile_px:
             tiles = _at_least_one(width_px, encoder.tile_px) * _at_least_one(height_px, encoder.tile_px)
+            tiles = min(tiles, encoder.max_tiles)
             patches = (encoder.tile_px // encoder.patch_px) ** 2
             return (patches,) * (tiles + (1 if tiles > 1 else 0))
         merged_px = encoder.patch_px * encoder.merge
@@ -174,8 +178,9 @@ QWEN2_VIT = EncoderProfile("Qwen2-VL ViT", 675_000_000, 32, 1280, 5120, 2, 14, 2
 # attend in windows of 112 × 112 pixels, which are 8 × 8 patches.
 QWEN2_5_VIT = EncoderProfile("Qwen2.5-VL ViT", 675_000_000, 32, 1280, 3420, 3, 14, 2, 4, 64)
 # arXiv 2404.16821: InternViT-6B without its last three blocks, 5,540M weights; 448-pixel tiles of 1,024 patches,
-# 256 tokens. The projector takes 4 × 3200 to 6144 and 6144 to 6144.
-INTERN_VIT = EncoderProfile("InternViT-6B", 5_660_000_000, 45, 3200, 12800, 2, 14, 2, 45, 0, 448)
+# 256 tokens. The projector takes 4 × 3200 to 6144 and 6144 to 6144. The released
+# configuration cuts an image into at most 12 tiles, besides the thumbnail.
+INTERN_VIT = EncoderProfile("InternViT-6B", 5_660_000_000, 45, 3200, 12800, 2, 14, 2, 45, 0, 448, 12)
 # arXiv 2511.21631: SigLIP2-Large beside the 4B decoder, 24 layers of width 1024, 16-pixel patches, and four mergers
 # (one at the end, three for earlier layers) of 4096 to 4096 to 2560.
 QWEN3_VIT = EncoderProfile("Qwen3-VL ViT, large", 415_000_000, 24, 1024, 4096, 2, 16, 2, 24, 0)

@@ -63,6 +63,13 @@ def test_several_tiles_bring_a_thumbnail_along():
     assert MODELS["internvl2-26b"].image_sequences(896, 448) == (1024,) * 3
 
 
+@pytest.mark.parametrize(
+    ("width_px", "height_px", "tiles"), [(1792, 1344, 12), (1792, 1792, 12), (4096, 4096, 12)]
+)
+def test_an_image_makes_no_more_than_twelve_tiles_and_a_thumbnail(width_px, height_px, tiles):
+    assert MODELS["internvl2-26b"].image_sequences(width_px, height_px) == (1024,) * (tiles + 1)
+
+
 def test_the_smallest_image_still_makes_a_token():
     assert MODELS["qwen2-vl-7b"].image_tokens(1, 1) == 1
 
