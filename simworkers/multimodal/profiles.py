@@ -110,7 +110,11 @@ class DecoderProfile:
 
     @property
     def active_weights(self) -> int:
-        """Weights that one token is multiplied with."""
+        """Weights that one token is multiplied with.
+
+        The table of input embeddings is among them, here and in read_bytes, although it is only looked up. Where it is
+        not tied to the output this overstates both: by 7.2% of all weights for Qwen2-7B, 2.9% for InternLM2-20B.
+        """
         return self.weights - (self.experts - self.experts_per_token) * self.ffn_weights
 
     def read_bytes(self, tokens: int) -> float:

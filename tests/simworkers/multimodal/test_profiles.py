@@ -63,6 +63,12 @@ def test_several_tiles_bring_a_thumbnail_along():
     assert MODELS["internvl2-26b"].image_sequences(896, 448) == (1024,) * 3
 
 
+@pytest.mark.parametrize(("name", "share"), [("qwen2-vl-7b", 0.072), ("internvl2-26b", 0.029)])
+def test_the_input_embeddings_that_active_weights_include_are_the_share_that_is_stated(name, share):
+    decoder = MODELS[name].decoder
+    assert decoder.vocabulary * decoder.hidden / decoder.weights == pytest.approx(share, abs=0.0005)
+
+
 @pytest.mark.parametrize(
     ("width_px", "height_px", "tiles"), [(1792, 1344, 12), (1792, 1792, 12), (4096, 4096, 12)]
 )
