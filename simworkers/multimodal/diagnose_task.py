@@ -1,26 +1,38 @@
 """The task `diagnose`: from telemetry alone, name what is wrong in a chat, since which turn, and what shows it.
 
 One cause is planted, with the turn in which it sets in; around it stand harmless features of the same look: a second
-picture, a full encoder cache that is not needed, prefix caches apart by user, prefix caching that is off on purpose.
-An instance serves if the run has faults of the planted cause alone and the first shows in the planted turn.
+picture, caches that are nearly full or full of what nobody needs, prefix caches apart by user, prefix caching that is
+off on purpose. Capacities look alike for every cause. An instance serves if the run has faults of the planted cause
+alone, the first shows in the planted turn, and telemetry alone says so.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
-from simworkers.engine.kv_cache import BlockPool
 from simworkers.instances import SEEDS, draw_until_it_serves
 from simworkers.jobs import PreparedInstance, Progress, Submission
+from simworkers.multimodal.capacities import (
+    KB,
+    PATCH_BYTES_OF_A_TOKEN,
+    ROOMY,
+    blocks_until,
+    enough_blocks,
+    enough_pictures,
+    just_enough_blocks,
+    tokens_of_a_picture,
+    too_few_blocks,
+    too_few_pictures,
+)
 from simworkers.multimodal.checks import Checks
 from simworkers.multimodal.diagnosis import DECIDING, Cause, Sign, faults, first_fault
 from simworkers.multimodal.measure import turn_rows
 from simworkers.multimodal.params import BLOCK_SIZE, MultimodalParams
 from simworkers.multimodal.scenes import QUIET_CLUSTER, one_of
-from simworkers.multimodal.server import Server, Turn
+from simworkers.multimodal.server import Server
 from simworkers.multimodal.simulate import play
 from simworkers.multimodal.telemetry import Row, describe_run, read_table
-from simworkers.multimodal.work import longest_chat
 from simworkers.rng import Stream
 from simworkers.threads import torch_threads
 
@@ -58,19 +70,24 @@ def prepare(seed: int, progress: Progress) -> PreparedInstance:
 
 def plant(plan: Plan, stream: Stream, progress: Progress) -> PreparedInstance | None:
     """A scene with this fault and no other, or None."""
-    values = _draw_scene(stream)
+    values = _draw_scene(plan.turn, stream)
     values |= _PLANT[plan.cause](plan.turn, values, stream)
     seed = stream.integer(SEEDS)
+    values |= _draw_capacities(plan, values, stream)
     with torch_threads(1):
-        if plan.cause is Cause.KV_POOL:
-            values["kv_blocks"] = _too_few_blocks(plan.turn, values, seed, progress)
+        is_tight = plan.cause is not Cause.OTHER_TEXT and stream.integer(4) > 0
+        if is_tight or plan.cause is Cause.KV_POOL:
+            values["kv_blocks"] = _fitted_pool(plan, values, stream, seed, progress)
             if not values["kv_blocks"]:
                 return None
         params = MultimodalParams.model_validate(values)
         server, checks = play(params, seed, progress)
     if not _shows(plan, params, server, checks):
         return None
-    return PreparedInstance(params=params.model_dump(), visible=describe_run(params, server), seed=seed)
+    visible = describe_run(params, server)
+    if reason(visible) != (plan.cause, plan.turn):
+        return None
+    return PreparedInstance(params=params.model_dump(), visible=visible, seed=seed)
 
 
 def _shows(plan: Plan, params: MultimodalParams, server: Server, checks: Checks) -> bool:
@@ -87,27 +104,29 @@ def _shows(plan: Plan, params: MultimodalParams, server: Server, checks: Checks)
     )
 
 
-def _draw_scene(stream: Stream) -> Values:
-    """Everything that is harmless. Text before the picture fills whole blocks, so that none holds both."""
+def _draw_scene(turn: int, stream: Stream) -> Values:
+    """Everything that is harmless. Text before the picture fills whole blocks, so that none holds both.
+
+    A second picture often comes in the planted turn, whatever is planted.
+    """
     values: Values = {
         "picture": one_of(stream, ("terminal", "dashboard", "photo")),
         "image_width_px": 196 + 28 * stream.integer(5),
         "image_height_px": 168 + 28 * stream.integer(3),
-        "max_image_tokens": 64,
-        "users": one_of(stream, (2, 2, 3)),
+        "max_image_tokens": one_of(stream, (32, 40, 48, 56, 64)),
+        "users": 2 + stream.integer(3),
         "turns": TURNS,
-        "second_picture_turn": one_of(stream, (0, 2, 3, 4, 5, 6)),
-        "system_tokens": BLOCK_SIZE * (3 + stream.integer(4)),
-        "question_tokens": 10 + stream.integer(12),
+        "second_picture_turn": one_of(stream, (0, 0, 0, turn, turn, turn, 2, 3, 4, 5, 6, 7)),
+        "system_tokens": BLOCK_SIZE * (3 + stream.integer(6)),
+        "question_tokens": 10 + stream.integer(24),
         "answer_tokens": 3 + stream.integer(3),
         "think_s": 4.0,
         "jpeg_quality": 60 + stream.integer(30),
         "client_mbytes_per_s": one_of(stream, (0.5, 2.5, 10.0)),
         "identity": one_of(stream, ("bytes", "pixels", "client_id")),
         "salt": one_of(stream, ("none", "user")),
-        "preprocess_cache_mb": 16.0,
+        "prefix_caching": True,
         "encoder_budget": 128,
-        "kv_blocks": 256,
         "model": one_of(stream, ("internvl2-26b", "qwen2.5-vl-7b", "qwen2-vl-7b")),
         # Little arithmetic beside its bandwidth: tokens that are computed again show in TTFT, however few they are.
         "gpu": "h20",
@@ -115,19 +134,36 @@ def _draw_scene(stream: Stream) -> Values:
     return values | QUIET_CLUSTER
 
 
-def _tokens_of_pictures(values: Values, count: int) -> int:
-    """Embeddings of so many pictures at most."""
-    return int(values["max_image_tokens"] * count)
+def _draw_capacities(plan: Plan, values: Values, stream: Stream) -> Values:
+    """Of every cache, from one distribution for all causes that are not about it.
+
+    An encoder cache that nobody needs, because the prefix cache covers the pictures, is as small as one that is needed
+    and too small.
+    """
+    is_needed = plan.cause in _NEEDS_EMBEDDINGS or not values["prefix_caching"]
+    embeds_too_little = plan.cause is Cause.ENCODER_CACHE or (not is_needed and stream.integer(2) == 1)
+    pictures = [
+        too_few_pictures(plan.turn, values, stream) if is_short else enough_pictures(values, stream)
+        for is_short in (embeds_too_little, plan.cause is Cause.PREPROCESSING_CACHE)
+    ]
+    size = tokens_of_a_picture(values)
+    if plan.cause is Cause.OTHER_TEXT:  # a full pool would tell of the other cause
+        blocks = int(blocks_until(plan.turn, values) / FULL) + 1 + stream.integer(4)
+    else:
+        blocks = enough_blocks(values, stream)
+    return {
+        "kv_blocks": blocks,
+        "encoder_cache_embeddings": max(int(pictures[0] * size), values["max_image_tokens"]),
+        "preprocess_cache_mb": ceil(pictures[1] * size * PATCH_BYTES_OF_A_TOKEN / KB) / KB,
+    }
 
 
-def _a_needless_encoder_cache(values: Values, stream: Stream) -> Values:
-    """Full and harmless where the prefix cache covers pictures; elsewhere large, with prefix caching off on purpose."""
-    match stream.integer(3):
-        case 0:
-            return {"prefix_caching": False, "salt": "none"}
-        case 1:
-            return {"encoder_cache_embeddings": _tokens_of_pictures(values, 1)}
-    return {}
+# What is computed again in these asks for its embeddings once more.
+_NEEDS_EMBEDDINGS = (Cause.OTHER_SALT, Cause.OTHER_TEXT, Cause.KV_POOL, Cause.SHARED_ID)
+
+
+def _perhaps_no_prefix_caching(values: Values, stream: Stream) -> Values:
+    return {} if stream.integer(3) else {"prefix_caching": False, "salt": "none"}
 
 
 def _other_pixels(turn: int, values: Values, stream: Stream) -> Values:
@@ -135,16 +171,16 @@ def _other_pixels(turn: int, values: Values, stream: Stream) -> Values:
     client, onset_turn = one_of(stream, (("jpeg", turn), ("png_then_jpeg", turn - 1)))
     identity = one_of(stream, ("bytes", "pixels"))
     planted: Values = {"client": client, "identity": identity, "onset_turn": onset_turn}
-    return planted | _a_needless_encoder_cache(values, stream)
+    return planted | _perhaps_no_prefix_caching(values, stream)
 
 
 def _other_file(turn: int, values: Values, stream: Stream) -> Values:
     planted: Values = {"client": "lossless_resave", "identity": "bytes", "onset_turn": turn}
-    return planted | _a_needless_encoder_cache(values, stream)
+    return planted | _perhaps_no_prefix_caching(values, stream)
 
 
 def _other_processor(turn: int, values: Values, stream: Stream) -> Values:
-    return {"processor_change_turn": turn} | _a_needless_encoder_cache(values, stream)
+    return {"processor_change_turn": turn} | _perhaps_no_prefix_caching(values, stream)
 
 
 def _other_salt(turn: int, values: Values, stream: Stream) -> Values:
@@ -161,59 +197,34 @@ def _shared_id(turn: int, values: Values, stream: Stream) -> Values:
 
 
 def _small_kv_pool(turn: int, values: Values, stream: Stream) -> Values:
-    """The pool itself is fitted to the chats once they are known; a pool holds the longest chat at least."""
-    return {"kv_blocks": 512, "second_picture_turn": values["second_picture_turn"] if turn > 4 else 0}
+    """The pool itself is fitted to the chats once they are known."""
+    return {}
 
 
-def _too_few_blocks(turn: int, values: Values, seed: int, progress: Progress) -> int:
-    """The largest pool from which a turn of this number is the first to miss something; 0: none."""
-    params = MultimodalParams.model_validate(values)
-    server, _ = play(params, seed, progress)
+def _fitted_pool(plan: Plan, values: Values, stream: Stream, seed: int, progress: Progress) -> int:
+    """Blocks. If the pool is the cause: the largest that is too small in this turn, not before; 0: none.
+
+    Else one that just holds what is needed, so that a full pool is harmless.
+    """
+    server, _ = play(MultimodalParams.model_validate(values | ROOMY), seed, progress)
     served = sorted(server.turns, key=lambda sent: sent.first_token_us or 0)
-    longest = -(-longest_chat(values) // BLOCK_SIZE)
-    fitting = (n for n in range(160, longest, -1) if _first_eviction(served, n) == turn)
-    return next(fitting, 0)
-
-
-def _first_eviction(served: list[Turn], num_blocks: int) -> int:
-    """The turn that first misses a block which was there once, if these are served one after the other; 0: none."""
-    pool = BlockPool(num_blocks)
-    computed: set[bytes] = set()
-    for turn in served:
-        request = turn.request
-        assert request is not None
-        full = request.hashes[: (request.num_prompt - 1) // BLOCK_SIZE]
-        found = pool.match(full)
-        if len(found) < len(full) and full[len(found)] in computed:
-            return turn.turn
-        pool.hold(found)
-        blocks = found + pool.allocate(-(-(len(request.tokens) - 1) // BLOCK_SIZE) - len(found))
-        for block, name in zip(blocks[len(found) :], request.hashes[len(found) :], strict=False):
-            pool.register(block, name)
-        pool.release(blocks)
-        computed.update(request.hashes)
-    return 0
+    if plan.cause is Cause.KV_POOL:
+        return too_few_blocks(plan.turn, values, served)
+    return just_enough_blocks(values, served) + stream.integer(4)
 
 
 def _small_encoder_cache(turn: int, values: Values, stream: Stream) -> Values:
-    """All first pictures fit, the second ones do not; prefix caching is off, or embeddings were not needed."""
-    return {
-        "second_picture_turn": turn,
-        "prefix_caching": False,
-        "salt": "none",
-        "max_image_tokens": 48,
-        "encoder_cache_embeddings": 48 * values["users"] + stream.integer(24),
-    }
+    """Second pictures make it too small; prefix caching is off, or embeddings were not needed."""
+    return _second_pictures_fill(turn, values) | {"prefix_caching": False, "salt": "none"}
 
 
 def _small_preprocessing_cache(turn: int, values: Values, stream: Stream) -> Values:
-    """All first pictures fit, the second ones do not."""
-    patch_bytes = 48 * 4 * 588 * 4
-    return {
-        "second_picture_turn": turn,
-        "max_image_tokens": 48,
-        "preprocess_cache_mb": round(patch_bytes * (10 * values["users"] + stream.integer(5)) / 1e7, 3),
-    } | _a_needless_encoder_cache(values, stream)
+    return _second_pictures_fill(turn, values) | _perhaps_no_prefix_caching(values, stream)
+
+
+def _second_pictures_fill(turn: int, values: Values) -> Values:
+    """In turn 2, first pictures may have done so already."""
+    return {} if turn == 2 else {"second_picture_turn": turn}
 
 
 _PLANT: dict[Cause, Callable[[int, Values, Stream], Values]] = {

@@ -8,13 +8,14 @@ from itertools import product
 import pytest
 
 from labs.rubric import grade
-from simworkers.multimodal.diagnose_task import CAUSES, Plan, draw_plan, plant, reason
+from simworkers.multimodal.diagnose_task import CAUSES, DRAWS, TURNS, Plan, draw_plan, plant, reason
 from simworkers.multimodal.diagnosis import DECIDING, Cause, Sign, first_fault
 from simworkers.multimodal.measure import turn_rows
 from simworkers.multimodal.params import MultimodalParams
 from simworkers.multimodal.prediction import CAUSES as CAUSE_NAMES
 from simworkers.multimodal.prediction import SIGNS
 from simworkers.multimodal.simulate import play
+from simworkers.multimodal.telemetry import read_table
 from simworkers.rng import Stream
 from simworkers.threads import torch_threads
 from tests.simworkers.multimodal.tasks import SEEDS, instance, measured, references, rubric, silent
@@ -104,7 +105,76 @@ def test_harmless_features_look_like_faults():
     ]
     assert any(not one.params["prefix_caching"] for one in others)
     assert any(one.params["second_picture_turn"] for one in others)
-    assert any(one.params["encoder_cache_embeddings"] == one.params["max_image_tokens"] for one in others)
+    assert any(is_full(one.visible, "kv_blocks_used", "kv_blocks_capacity", 1) for one in others)
+    picture = max(one.params["max_image_tokens"] for one in others)
+    assert any(
+        is_full(one.visible, "encoder_cache_used", "encoder_cache_capacity", picture) for one in others
+    )
+
+
+def is_full(visible, used, capacity, room):
+    """Whether less than this much room is left in the last turn."""
+    return read_table(visible["turns"])[-1][used] > visible[capacity] - room
+
+
+CAPACITIES = ("kv_blocks_capacity", "encoder_cache_capacity", "patch_bytes_capacity")
+
+
+@functools.cache
+def planted():
+    """(cause, scene) for every cause and turn."""
+    return [(cause, first_scene(Plan(cause, turn))) for cause in CAUSES for turn in range(2, TURNS + 1)]
+
+
+def first_scene(plan):
+    drawn = (plant(plan, Stream(7, "alike", *pair(plan), attempt), silent) for attempt in range(DRAWS))
+    return next(one for one in drawn if one is not None)
+
+
+def pair(plan):
+    return int(plan.cause), plan.turn
+
+
+def scalars(visible):
+    """What can be read off a scene without a look at any one turn."""
+    pictures = read_table(visible["pictures"])
+    return {name: visible[name] for name in CAPACITIES} | {
+        "largest picture": max(row["tokens"] for row in pictures),
+        "pictures": max(row["picture"] for row in pictures),
+        "users": max(row["user"] for row in pictures),
+    }
+
+
+def best_threshold(ours, others):
+    """How well the best threshold tells these from those: from 0.5, no better than a coin, to 1."""
+    found = []
+    for limit in {*ours, *others}:
+        below = [statistics.fmean(value <= limit for value in values) for values in (ours, others)]
+        found.append((1 + abs(below[0] - below[1])) / 2)
+    return max(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cause", CAUSES)
+def test_no_visible_scalar_tells_a_cause_from_the_others(cause):
+    for name in scalars(planted()[0][1].visible):
+        ours, others = (
+            [scalars(one.visible)[name] for drawn, one in planted() if (drawn is cause) == is_ours]
+            for is_ours in (True, False)
+        )
+        assert best_threshold(ours, others) < 0.9, name
+        if name in CAPACITIES:
+            assert len(set(ours)) > len(ours) / 2, f"{name} is a constant"
+
+
+@pytest.mark.slow
+def test_a_second_picture_comes_in_any_turn_whatever_the_cause():
+    needs_none = [
+        one.params["second_picture_turn"]
+        for cause, one in planted()
+        if cause not in (Cause.SHARED_ID, Cause.ENCODER_CACHE, Cause.PREPROCESSING_CACHE)
+    ]
+    assert {0, *range(2, TURNS + 1)} == set(needs_none)
 
 
 @pytest.mark.slow
