@@ -27,13 +27,13 @@ class Binding:
 
 
 def what_binds(metrics: Mapping[str, Any]) -> Binding | None:
-    """From the metrics share_X and share_X_before, fractions of all modelled GPU time; None where there is none."""
+    """From the metrics share_X and share_X_before, fractions of the time that the lab models; None where there is none."""
     after = shares(metrics, before=False)
     if not after:
         return None
     (name, share), *others = after
     what, verb = BINDING.get(name, (label(name), "binds"))
-    sentence = f"{what} {verb} {whole_percent(share)} of modelled GPU time{listing(others, '; ')}."
+    sentence = f"{what} {verb} {whole_percent(share)} of the modelled time{listing(others, '; ')}."
     before = shares(metrics, before=True)
     return Binding(sentence, f"Before: {listing(before, '')}." if before else "")
 

@@ -247,7 +247,7 @@ def test_what_binds_is_a_sentence_with_the_largest_share_first():
     before = {f"{name}_before": value for name, value in shares.items()} | {"share_barrier_wait_before": 0.6}
     found = what_binds(shares | before)
     assert found is not None
-    assert found.sentence == "Links bind 43% of modelled GPU time; FLOPs 29%, waiting at the barrier 28%."
+    assert found.sentence == "Links bind 43% of the modelled time; FLOPs 29%, waiting at the barrier 28%."
     assert found.before == "Before: waiting at the barrier 60%, links 43%, FLOPs 29%."
 
 
@@ -259,4 +259,4 @@ def test_the_page_of_a_run_says_what_binds(browser, graded):
     assert graded.report is not None
     graded.report["metrics"] |= {"share_links": 0.7, "share_flops": 0.3}
     graded.save()
-    assert "Links bind 70% of modelled GPU time; FLOPs 30%." in html_of(browser, graded)
+    assert "Links bind 70% of the modelled time; FLOPs 30%." in html_of(browser, graded)
