@@ -27,7 +27,7 @@ class Binding:
 
 
 def what_binds(metrics: Mapping[str, Any]) -> Binding | None:
-    """From the metrics share_X and share_X_before, fractions of the time that the lab models; None where there is none."""
+    """From the metrics share_X and share_X_before, fractions of what the lab models; None where there is none."""
     after = shares(metrics, before=False)
     if not after:
         return None
