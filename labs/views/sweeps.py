@@ -8,7 +8,7 @@ from labs.page_forms import Choice, label
 from labs.presentation import figure_text, significant
 
 # What the page draws and lists of a sweep; its data has all metrics.
-SHOWN = ("step_time_us", "max_over_mean_mean")
+SHOWN = ("step_time_us", "max_over_mean_mean", "server_later_us", "hit_rate")
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ SCENE: dict[str, Any] = QUIET_CLUSTER | {
 GRID: dict[str, list[Any]] = {
     "client": ["same_bytes", "lossless_resave", "jpeg", "png_then_jpeg", "resize", "normalised"],
     "identity": ["bytes", "pixels", "client_id"],
-    "kv_blocks": [24, 64],
-    "encoder_cache_embeddings": [64, 1024],
+    "kv_blocks": [24, 40, 64],
+    "encoder_caching": [False, True],
 }
 MEASURED = (
     "ttft_turn1_us",

@@ -49,3 +49,11 @@ def test_telemetry_is_a_table_with_the_names_that_the_prompt_uses(page: Page) ->
     cause = page.get_by_label("Cause")
     expect(cause).to_contain_text("the KV pool is too small")
     expect(cause).to_have_value("")
+
+
+def test_the_measured_grid_is_drawn_and_a_slider_chooses_the_client(page: Page) -> None:
+    page.goto("/labs/multimodal-cache/")
+    expect(page.locator("#explore .chart svg")).to_have_count(2, timeout=SLOW)
+    slider = page.get_by_label("Client", exact=True).first
+    slider.press("End")
+    expect(slider).to_have_attribute("aria-valuetext", "normalised")

@@ -1,14 +1,16 @@
 """The explore sweep on a lab's page without script: one cut of the grid, chosen by selects."""
 
+import importlib
 from typing import Any
 
+import numpy as np
 import pytest
 from django.test import Client
 
 from labs.models import Lab, Sweep
 from labs.views.sweeps import sweep_view
 from quiz.models import Learner
-from simworkers.catalog import engine_version
+from simworkers.catalog import engine_version, get_job, job_names
 
 STEP_TIME = {"name": "step_time_us", "unit": "µs", "description": "", "values": []}
 # skew (2) × step size (3) × EPLB (2): with EPLB the step is shorter from 64 tokens on where skewed, never where even.
@@ -90,3 +92,20 @@ def test_the_drawn_axis_is_the_longest_one_of_numbers_and_only_shown_metrics_are
     assert view.along == "Tokens per step"
     assert [head.label for head in view.metrics] == ["Step time (µs)"]
     assert [name for _, name in view.lines] == ["EPLB off", "EPLB on"]
+
+
+@pytest.mark.parametrize("name", [name for name in job_names() if get_job(name).sweep])
+def test_the_grid_of_every_lab_can_be_shown(name):
+    module = importlib.import_module(get_job(name).sweep.partition(":")[0])
+    units = get_job(name).params.model_json_schema()["properties"]
+    values = np.zeros([len(values) for values in module.GRID.values()]).tolist()
+    data = {
+        "axes": [
+            {"name": axis, "unit": units[axis]["unit"], "values": values}
+            for axis, values in module.GRID.items()
+        ],
+        "metrics": [{"name": metric, "unit": "", "values": values} for metric in module.MEASURED],
+    }
+    view = sweep_view(data, {})
+    assert view.metrics and len(view.rows) > 1 and len(view.lines) == 2
+    assert {select.name for select in view.selects} < set(module.GRID)

@@ -19,7 +19,7 @@ COARSE: dict[str, Any] = {
     "client": ["jpeg", "normalised"],
     "identity": ["bytes", "client_id"],
     "kv_blocks": [64],
-    "encoder_cache_embeddings": [64, 1024],
+    "encoder_caching": [False, True],
 }
 
 
@@ -41,13 +41,13 @@ def coarse():
 
 
 def values_of(coarse, name):
-    """[client, identity, kv_blocks, encoder_cache_embeddings]"""
+    """[client, identity, kv_blocks, encoder_caching]"""
     return np.array(next(metric.values for metric in coarse.metrics if metric.name == name), dtype=object)
 
 
 def test_axes_name_their_values_and_units(coarse):
     assert {axis.name: axis.values for axis in coarse.axes} == COARSE
-    assert [axis.unit for axis in coarse.axes] == ["", "", "blocks", "embeddings"]
+    assert [axis.unit for axis in coarse.axes] == ["", "", "blocks", ""]
 
 
 def test_every_metric_is_an_array_over_all_axes(coarse):
