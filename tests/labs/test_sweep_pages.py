@@ -96,7 +96,7 @@ def test_the_drawn_axis_is_the_longest_one_of_numbers_and_only_shown_metrics_are
 
 @pytest.mark.parametrize("name", [name for name in job_names() if get_job(name).sweep])
 def test_the_grid_of_every_lab_can_be_shown(name):
-    module = importlib.import_module(get_job(name).sweep.partition(":")[0])
+    module = importlib.import_module(str(get_job(name).sweep).partition(":")[0])
     units = get_job(name).params.model_json_schema()["properties"]
     values = np.zeros([len(values) for values in module.GRID.values()]).tolist()
     data = {
