@@ -9,6 +9,12 @@ import pytest
 from simworkers import logs
 
 
+@pytest.fixture(autouse=True)
+def unnamed_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test before these may have made this process a worker, which its lines say from then on."""
+    monkeypatch.setattr(logs, "_of_process", {})
+
+
 def record(message: str, **fields: object) -> logging.LogRecord:
     made = logging.LogRecord("labs.execution", logging.INFO, __file__, 1, message, (), None)
     made.__dict__.update(fields)
