@@ -93,6 +93,11 @@ class Field:
         return self.required and not any(choice.selected for choice in self.choices)
 
     @property
+    def takes_file(self) -> bool:
+        """Without script the file itself is posted, so its form has to be multipart."""
+        return self.control in ("long", "picture")
+
+    @property
     def file_name(self) -> str:
         """Of the input that takes a file."""
         return file_name(self.pointer)

@@ -72,7 +72,7 @@ def lab(request: HttpRequest, slug: str) -> HttpResponse:
         "lab": row,
         "groups": groups,
         "problems": summary(refusal, groups) if refusal else [],
-        "takes_files": any(field.control == "long" for field in page_forms.fields_of(groups)),
+        "takes_files": any(field.takes_file for field in page_forms.fields_of(groups)),
         "runs": Run.objects.for_learner(learner).filter(lab=row).order_by("-pk")[:RUNS_SHOWN],
         "tasks": tasks_of(learner, row),
         "run_page": run_page_pattern(),

@@ -167,7 +167,7 @@ def form_context(attempt: TaskAttempt, posted: dict[str, Any], refusal: Refusal 
         ),
         "artefact": page_forms.fields_of(artefact),
         "placement_scene": scene,
-        "takes_files": any(field.control == "long" for field in page_forms.fields_of(asked)),
+        "takes_files": any(field.takes_file for field in page_forms.fields_of(asked)),
         "problems": summary(refusal, asked) if refusal else [],
         "scenario": drawn_scenario(attempt),
         "run_page": run_page_pattern(),

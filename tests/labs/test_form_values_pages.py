@@ -231,6 +231,12 @@ def test_a_picture_is_a_field_that_takes_a_file():
     assert (group.fields[0].control, group.fields[0].limit_bytes) == ("picture", 10)
 
 
+def test_without_script_a_picture_is_posted_as_a_file(browser, lab):
+    html = browser.get("/labs/multimodal-cache/").content.decode()
+    assert 'type="file" id="params-own_image-file" name="/params/own_image:file"' in html
+    assert '<form method="post" enctype="multipart/form-data">' in html
+
+
 def test_a_pictures_file_becomes_base64():
     files = {"/params/p:file": SimpleUploadedFile("a.png", b"\x89PNG\r\n")}
     assert read_files(PICTURE, at="/params", files=files) == ({"p": "iVBORw0K"}, [])
