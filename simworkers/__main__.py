@@ -1,41 +1,39 @@
-"""Every lab from a shell. JSON alone on stdout; progress and errors on stderr.
+"""Every lab from a shell. JSON alone on stdout, but for a plain `list`; progress and errors on stderr.
 
-Exit 0: done. 1: a run broke an invariant (its report is printed all the same), or stdout cannot be written.
-2: invalid input, one `field: message` a line.
+Exit 0: done; what a setting broke, as where nothing is served, is its lesson and told on stderr. 1: a run broke an
+invariant by a fault of ours (its report is printed all the same), or stdout cannot be written. 2: invalid input, one
+`field: message` a line.
 """
 
 import argparse
 import base64
 import contextlib
+import hashlib
 import json
 import os
 import sys
-import uuid
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from simworkers import catalog, jobs, strict_json
+from simworkers import catalog, inputs, jobs, strict_json
 from simworkers.balance_file import BalanceFile
+from simworkers.command_files import InvalidInput, cannot_read, read_file, read_json, writable, write_whole
+
+if TYPE_CHECKING:
+    from simworkers.agents.traffic.traces import Trace
 
 Model = TypeVar("Model", bound=BaseModel)
 
-MAX_FILE_BYTES = 32 * 2**20
 EXAMPLES = """examples:
   python -m simworkers list
   python -m simworkers run moe-eplb --set eplb=true --set redundant_slots_per_gpu=1 --seed 7
   python -m simworkers run multimodal-cache --image screenshot.png --set client=jpeg
+  python -m simworkers run agent-routing --trace sessions.jsonl.gz
   python -m simworkers balance cases.json
   python -m simworkers replay sessions.jsonl.gz --capacity-blocks 16384
 """
-
-
-class InvalidInput(Exception):
-    """The caller's mistakes, each a `field: message` line."""
-
-    def __init__(self, *lines: str) -> None:
-        super().__init__("\n".join(lines))
 
 
 class Unprinted(Exception):
@@ -74,34 +72,13 @@ def _parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    listing = commands.add_parser("list", help="every lab, with its parameters as JSON Schema")
+    listing = commands.add_parser("list", help="every lab and its graded tasks, one a line")
+    listing.add_argument(
+        "--schemas", action="store_true", help="as JSON, with all that a lab takes and reports as JSON Schema"
+    )
     listing.set_defaults(command=list_labs)
 
-    run = commands.add_parser("run", help="run a lab and print its report")
-    run.add_argument("lab", metavar="LAB", help="name of the lab, see `list`")
-    run.add_argument(
-        "--params", metavar="FILE", help="JSON object of parameters; the others keep their defaults"
-    )
-    run.add_argument(
-        "--set",
-        metavar="name=value",
-        action="append",
-        default=[],
-        help="one parameter, over --params; the value is read as JSON, else as a string",
-    )
-    run.add_argument(
-        "--image", metavar="FILE", help="a picture of your own, for labs that take one (512 KiB at most)"
-    )
-    run.add_argument("--seed", type=int, default=0, help="draws the traffic, 0 … 2**63 − 1 (default 0)")
-    run.add_argument(
-        "--device",
-        choices=("cpu", "cuda", "auto"),
-        default="cpu",
-        help="where the tensors live (default cpu)",
-    )
-    run.add_argument("--out", metavar="FILE", help="also write the report to this file")
-    run.set_defaults(command=run_lab)
-
+    _add_run(commands.add_parser("run", help="run a lab and print its report"))
     balance = commands.add_parser("balance", help="place experts for every case of a file")
     balance.add_argument(
         "file", metavar="FILE", help="JSON with `cases`: load [layer][expert] and cluster shape"
@@ -118,10 +95,48 @@ def _parser() -> Parser:
     return parser
 
 
-def list_labs(_options: argparse.Namespace) -> int:
-    """Name, title, summary, version, schemas and graded tasks of every lab."""
-    _print([_describe(catalog.get_job(name)) for name in catalog.job_names()])
+def _add_run(run: argparse.ArgumentParser) -> None:
+    run.add_argument("lab", metavar="LAB", help="name of the lab, see `list`")
+    run.add_argument(
+        "--params", metavar="FILE", help="JSON object of parameters; the others keep their defaults"
+    )
+    run.add_argument(
+        "--set",
+        metavar="name=value",
+        action="append",
+        default=[],
+        help="one parameter, over --params; the value is read as JSON, else as a string",
+    )
+    run.add_argument(
+        "--image", metavar="FILE", help="a picture of your own, for labs that take one (512 KiB at most)"
+    )
+    run.add_argument(
+        "--trace", metavar="FILE", help="a recorded trace, for labs that take one; plain or gzip"
+    )
+    run.add_argument("--seed", type=int, default=0, help="draws the traffic, 0 … 2**63 − 1 (default 0)")
+    run.add_argument(
+        "--device",
+        choices=("cpu", "cuda", "auto"),
+        default="cpu",
+        help="where the tensors live (default cpu)",
+    )
+    run.add_argument("--out", metavar="FILE", help="also write the report to this file")
+    run.set_defaults(command=run_lab)
+
+
+def list_labs(options: argparse.Namespace) -> int:
+    """Every lab and its graded tasks; with --schemas all that is known of a lab."""
+    found = [catalog.get_job(name) for name in catalog.job_names()]
+    if options.schemas:
+        _print_text(_json([_describe(job) for job in found], indent=2))
+    else:
+        _print_text("\n".join(line for job in found for line in _lines(job)))
     return 0
+
+
+def _lines(job: jobs.Job) -> list[str]:
+    """For eyes: a lab by name and title, its tasks behind it."""
+    return [f"{job.name}: {job.title}", *(f"  {task}" for task in job.tasks)]
 
 
 def _describe(job: jobs.Job) -> dict[str, Any]:
@@ -143,32 +158,38 @@ def run_lab(options: argparse.Namespace) -> int:
         job = catalog.get_job(options.lab)
     except catalog.UnknownLab as error:
         raise InvalidInput(f"lab: {error}") from None
-    values = {} if options.params is None else _read_json(options.params, "params")
+    values = {} if options.params is None else read_json(options.params, "params")
     if not isinstance(values, dict):
         raise InvalidInput(f"params: {options.params} holds no JSON object")
-    values = values | _own_image(job, options.image) | dict(_assignment(text) for text in options.set)
+    trace, files = _own_trace(job, options.trace)
+    values = values | _own_image(job, options.image) | trace | dict(_assignment(text) for text in options.set)
     params = _validate(job.params, values, "params")
+    _refuse_unknown_traces(job, params, files)
     if not 0 <= options.seed < 2**63:
         raise InvalidInput("seed: must lie in 0 … 2**63 − 1")
-    out = None if options.out is None else _writable(options.out)
+    out = None if options.out is None else writable(options.out)
     device = _choose_device(options.device)
     try:
-        report = catalog.resolve(job.simulate)(params, options.seed, _show_progress(), device=device)
+        with inputs.given(files):
+            report = catalog.resolve(job.simulate)(params, options.seed, _show_progress(), device=device)
     except jobs.InvalidParameter as error:
         raise InvalidInput(str(error)) from None
+    for path in files.values():
+        _tell_lines(path)
     text = _json(report.model_dump(mode="json"))
     if out is not None:
-        _write_whole(out, text + "\n")
+        write_whole(out, text + "\n")
     _print_text(text)
-    broken = {name: found for name, found in report.invariants.items() if found.state == "broken"}
-    for name, found in broken.items():
-        print(f"{name}: {found.first_event}", file=sys.stderr)
-    return 1 if broken else 0
+    for name, found in report.invariants.items():
+        if found.state != "held":
+            blamed = "broken by this setting: " * (found.state == "broken_by_setting")
+            print(f"{name}: {blamed}{found.first_event}", file=sys.stderr)
+    return int(any(found.state == "broken" for found in report.invariants.values()))
 
 
 def balance_file(options: argparse.Namespace) -> int:
     """Placement and max/mean for every case."""
-    cases = _validate(BalanceFile, _read_json(options.file, "file"), "file").cases
+    cases = _validate(BalanceFile, read_json(options.file, "file"), "file").cases
     import numpy as np  # after the checks: errors should not wait for it
 
     from simworkers.moe.balancer import choose_balancer
@@ -194,22 +215,36 @@ def replay_file(options: argparse.Namespace) -> int:
     """Hit blocks and tokens of one trace on one cache; what was refused or repaired in it on stderr."""
     if options.capacity_blocks is not None and options.capacity_blocks < 1:
         raise InvalidInput(f"capacity-blocks: must be at least 1, not {options.capacity_blocks}")
-    from simworkers.agents.replay import replay_trace
-    from simworkers.agents.traces import BadTrace, read_trace
+    from simworkers.agents.traffic.replay import replay_trace
+    from simworkers.agents.traffic.traces import BadTrace, read_trace
 
     try:
         with Path(options.trace).open("rb") as file:
             trace = read_trace(file)
+    except BadTrace as error:
+        raise InvalidInput(f"trace: {error}") from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        if isinstance(error, BadTrace):
-            raise InvalidInput(f"trace: {reason}") from None
-        raise InvalidInput(f"trace: cannot read {options.trace!r}: {reason}") from None
-    for note in trace.notes:
-        print(f"{'refused' if note.is_refused else 'repaired'}: {note}", file=sys.stderr)
+        raise cannot_read("trace", options.trace, error) from None
+    _tell_notes(trace)
     hits = replay_trace(trace, options.capacity_blocks)
     _print({"hit_blocks": hits.hit_blocks, "hit_tokens": hits.hit_tokens, "input_tokens": hits.input_tokens})
     return 0
+
+
+def _tell_lines(path: Path) -> None:
+    """What of a trace the lab could not use; nothing where it is of a format of the lab's own."""
+    from simworkers.agents.traffic.traces import read_trace
+
+    with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
+        _tell_notes(read_trace(file))
+
+
+def _tell_notes(trace: "Trace") -> None:
+    for note in trace.notes:
+        print(f"{'refused' if note.is_refused else 'repaired'}: {note}", file=sys.stderr)
+    more = trace.lines_refused + trace.lines_repaired - len(trace.notes)
+    if more:
+        print(f"{more:,} more were refused or repaired", file=sys.stderr)
 
 
 def _validate(model: type[Model], values: Any, whole: str) -> Model:
@@ -235,7 +270,33 @@ def _own_image(job: jobs.Job, name: str | None) -> dict[str, Any]:
         return {}
     if "own_image" not in job.params.model_fields:
         raise InvalidInput(f"image: {job.name} takes no picture")
-    return {"picture": "own", "own_image": base64.b64encode(_read_file(name, "image")).decode()}
+    return {"picture": "own", "own_image": base64.b64encode(read_file(name, "image")).decode()}
+
+
+def _own_trace(job: jobs.Job, name: str | None) -> tuple[dict[str, Any], dict[str, Path]]:
+    """(the parameter that names a trace by its hash, hash → path); whether it is one says the lab."""
+    if name is None:
+        return {}, {}
+    fields = inputs.trace_fields(job.params)
+    if not fields:
+        raise InvalidInput(f"trace: {job.name} takes no trace")
+    path = Path(name)
+    try:
+        if path.exists() and not path.is_file():  # it is read twice, and a pipe can be read once
+            raise InvalidInput(f"trace: {name} is no file")
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError) as error:
+        raise cannot_read("trace", name, error) from None
+    return {fields[0]: digest}, {digest: path}
+
+
+def _refuse_unknown_traces(job: jobs.Job, params: BaseModel, files: dict[str, Path]) -> None:
+    """A trace's hash, or the word for the site's own, says nothing to a shell, which has only the file it is given."""
+    for field in inputs.trace_fields(job.params):
+        named = getattr(params, field)
+        if named not in files and (named == inputs.WORD_DEFAULT or inputs.is_digest(named)):
+            raise InvalidInput(f"{field}: no file {named!r} here; hand one in with --trace FILE")
 
 
 def _assignment(text: str) -> tuple[str, Any]:
@@ -246,49 +307,6 @@ def _assignment(text: str) -> tuple[str, Any]:
         return name, strict_json.parse(value)
     except (ValueError, RecursionError):
         return name, value
-
-
-def _read_file(name: str, field: str) -> bytes:
-    try:
-        with Path(name).open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InvalidInput(f"{field}: cannot read {name!r}: {reason}") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise InvalidInput(f"{field}: {name} is larger than {MAX_FILE_BYTES // 2**20} MiB")
-    return data
-
-
-def _read_json(name: str, field: str) -> Any:
-    data = _read_file(name, field)
-    try:
-        return strict_json.parse(data.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{field}: {name} is not UTF-8 text") from None
-    except RecursionError:
-        raise InvalidInput(f"{field}: {name} is nested too deeply") from None
-    except ValueError as error:
-        raise InvalidInput(f"{field}: {name} is not JSON: {error}") from None
-
-
-def _writable(name: str) -> Path:
-    """Where to write: a new file or a regular one. A device or pipe would be replaced, as /dev/null by a file."""
-    path = Path(name).resolve()  # what a link names is written, not the link
-    if (path.exists() and not path.is_file()) or not os.access(path.parent, os.W_OK):
-        raise InvalidInput(f"out: cannot write {name}")
-    return path
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """All of it or nothing: a reader never finds half a report."""
-    draft = path.with_name(f".{path.name[:80]}-{uuid.uuid4().hex}")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        raise InvalidInput(f"out: cannot write {path}: {error.strerror}") from None
 
 
 def _choose_device(wanted: str) -> str:
@@ -332,9 +350,9 @@ def _print_text(text: str) -> None:
         raise Unprinted(f"cannot be written: {error.strerror}") from None
 
 
-def _json(value: Any) -> str:
+def _json(value: Any, indent: int | None = None) -> str:
     """In ASCII: a shell's own encoding may know no other character."""
-    return json.dumps(value, allow_nan=False)
+    return json.dumps(value, allow_nan=False, indent=indent)
 
 
 if __name__ == "__main__":

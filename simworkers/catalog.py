@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from simworkers.agents.job import AGENT_ROUTING
 from simworkers.jobs import Job
 from simworkers.moe.job import MOE_EPLB
 from simworkers.multimodal.job import MULTIMODAL_CACHE
@@ -23,7 +24,7 @@ class UnknownLab(KeyError):
         return str(self.args[0])
 
 
-_JOBS = {job.name: job for job in (MOE_EPLB, MULTIMODAL_CACHE)}
+_JOBS = {job.name: job for job in (MOE_EPLB, MULTIMODAL_CACHE, AGENT_ROUTING)}
 
 _ROOT = Path(__file__).parent
 

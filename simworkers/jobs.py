@@ -9,7 +9,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from simworkers.trace_summary import TraceSummary
+
 Progress = Callable[[int, int], None]  # (finished steps, total steps)
+Fault = tuple[str, str]  # (field of the parameters, what is wrong)
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Job:
     sources: patterns under simworkers/ of the files that decide its numbers. The list of labs is none of them: a new
     lab must not age another lab's reports.
     expected_seconds: of a run with these parameters, roughly, on one core; decides how runs are queued, nothing else.
+    trace_fault: why a run with these parameters cannot play a recorded trace, as far as its summary tells; None where
+    it may. Asked before a run is queued; the run itself has the last word.
     """
 
     name: str
@@ -64,6 +69,7 @@ class Job:
     expected_seconds: Callable[[Any], float]
     sources: tuple[str, ...]
     sweep: str | None = None
+    trace_fault: Callable[[Any, TraceSummary], Fault | None] = lambda params, summary: None
 
 
 class InvalidParameter(ValueError):

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from simworkers.moe.cost import CostModel
-from simworkers.moe.params import LARGEST_STEP
 from simworkers.moe.placement import FloatArray, IntArray, Placement
+from simworkers.moe.traffic_params import LARGEST_STEP
 
 _TOKENS = np.arange(1, LARGEST_STEP + 1, dtype=np.float64)
 LEAST_GAIN = 1e-9  # of the step time: less is rounding

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from simworkers.jobs import Invariant
+from simworkers.invariants import Invariants
 from simworkers.moe.experts import Dispatch, ExpertSlots
 from simworkers.moe.placement import Placement
 
@@ -25,21 +25,11 @@ NAMES = (
 SHUFFLE_TOLERANCE = 1e-5
 
 
-class Checks:
-    """Collects the state of every invariant; the first event stands."""
+class Checks(Invariants):
+    """Every invariant of the lab, looked at where it could break."""
 
     def __init__(self) -> None:
-        self.invariants = {name: Invariant(state="held") for name in NAMES}
-
-    def break_(self, name: str, event: str) -> None:
-        """Our bug: the run fails."""
-        if self.invariants[name].state != "broken":
-            self.invariants[name] = Invariant(state="broken", first_event=event)
-
-    def break_by_setting(self, name: str, event: str) -> None:
-        """The learner's setting does this: the lesson."""
-        if self.invariants[name].state == "held":
-            self.invariants[name] = Invariant(state="broken_by_setting", first_event=event)
+        super().__init__(NAMES)
 
     def dispatch(
         self, where: str, experts: NDArray[np.int16], sent: Dispatch, placement: Placement, layer: int

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from simworkers.moe.gate import CONSTANT, FEATURES, GATES_FILE, LOGIT_SCALE, WEIGHT_BOUND, token_features
-from simworkers.moe.params import DOMAINS
+from simworkers.moe.traffic_params import DOMAINS
 from simworkers.rng import Stream
 from simworkers.text import Library, load_library
 

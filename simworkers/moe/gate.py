@@ -15,8 +15,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from simworkers.moe.params import DOMAINS, OWN_TEXT, MoeParams
+from simworkers.moe.params import MoeParams
 from simworkers.moe.placement import IntArray
+from simworkers.moe.traffic_params import DOMAINS, OWN_TEXT
 from simworkers.rng import Stream
 from simworkers.text import BUCKETS, Library, build_library, join, load_library
 

@@ -97,10 +97,13 @@ MOE_EPLB = Job(
     expected_seconds=MoeParams.expected_seconds,
     sweep="simworkers.moe.sweep:sweep",
     sources=(
+        "fields.py",
         "hardware.py",
         "rng.py",
         "text.py",
         "threads.py",
+        "provenance.py",
+        "invariants.py",
         "instances.py",
         "sweeping.py",
         "drawing.py",

@@ -15,12 +15,46 @@ def draw_gpu_tokens(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
         for layer in range(layers)
         for gpu in range(gpus)
     ]
-    worst = max(range(layers), key=lambda layer: max(before[layer]) / sum(before[layer]))
     top = max(max(map(max, before)), max(map(max, after)))
+    spec = {
+        "title": headline(
+            {
+                "expr": f"'Layer ' + layer + ' of 0 … {layers - 1}: one GPU receives more tokens than the others'"
+            },
+            "▼ the straggler; dashed: the mean, which no placement moves",
+        ),
+        "params": [_layer_slider(before)],
+        # One row a layer: 61 layers of 64 GPUs would be four times as long as single rows.
+        "data": {
+            "values": [
+                {"layer": layer, "gpu": list(range(gpus)), BEFORE: before[layer], AFTER: after[layer]}
+                for layer in range(layers)
+            ]
+        },
+        "transform": [
+            {"filter": "datum.layer == layer"},
+            {"flatten": ["gpu", BEFORE, AFTER]},
+            {"fold": [BEFORE, AFTER], "as": ["placement", "tokens"]},
+            {"joinaggregate": [{"op": "max", "field": "tokens", "as": "most"}], "groupby": ["placement"]},
+            {"calculate": "datum.tokens == datum.most", "as": "straggler"},
+        ],
+        "layer": [_token_bars(gpus, top), _mean_rule(), _crown(gpus)],
+    }
+    return spec, table
+
+
+def _layer_slider(load: list[list[float]]) -> Spec:
+    """load: [L][G]. It starts at the layer in which one GPU has most."""
+    layers = len(load)
+    worst = max(range(layers), key=lambda layer: max(load[layer]) / sum(load[layer]))
     slider: Spec = {"name": "layer", "value": worst}
     if layers > 1:
         slider["bind"] = {"input": "range", "min": 0, "max": layers - 1, "step": 1, "name": "Layer "}
-    bars = {
+    return slider
+
+
+def _token_bars(gpus: int, top: float) -> Spec:
+    return {
         "mark": {"type": "bar", "strokeWidth": 2.5 if gpus <= 16 else 1},
         "encoding": {
             "x": gpu_axis(gpus),
@@ -37,7 +71,18 @@ def draw_gpu_tokens(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
             "tooltip": [{"field": name} for name in ("gpu", "placement", "tokens")],
         },
     }
-    crown = {
+
+
+def _mean_rule() -> Spec:
+    return {
+        "mark": {"type": "rule", "strokeDash": [5, 4]},
+        "encoding": {"y": {"aggregate": "mean", "field": "tokens", "type": "quantitative"}},
+    }
+
+
+def _crown(gpus: int) -> Spec:
+    """Over the straggler."""
+    return {
         "transform": [{"filter": "datum.straggler"}],
         "mark": {
             "type": "point",
@@ -54,35 +99,6 @@ def draw_gpu_tokens(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
             "color": {"value": VERMILION},
         },
     }
-    mean = {
-        "mark": {"type": "rule", "strokeDash": [5, 4]},
-        "encoding": {"y": {"aggregate": "mean", "field": "tokens", "type": "quantitative"}},
-    }
-    spec = {
-        "title": headline(
-            {
-                "expr": f"'Layer ' + layer + ' of 0 … {layers - 1}: one GPU receives more tokens than the others'"
-            },
-            "▼ the straggler; dashed: the mean, which no placement moves",
-        ),
-        "params": [slider],
-        # One row a layer: 61 layers of 64 GPUs would be four times as long as single rows.
-        "data": {
-            "values": [
-                {"layer": layer, "gpu": list(range(gpus)), BEFORE: before[layer], AFTER: after[layer]}
-                for layer in range(layers)
-            ]
-        },
-        "transform": [
-            {"filter": "datum.layer == layer"},
-            {"flatten": ["gpu", BEFORE, AFTER]},
-            {"fold": [BEFORE, AFTER], "as": ["placement", "tokens"]},
-            {"joinaggregate": [{"op": "max", "field": "tokens", "as": "most"}], "groupby": ["placement"]},
-            {"calculate": "datum.tokens == datum.most", "as": "straggler"},
-        ],
-        "layer": [bars, mean, crown],
-    }
-    return spec, table
 
 
 def draw_imbalance(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
@@ -108,34 +124,52 @@ def draw_imbalance(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
         "scale": {"domain": [0, max(len(before) - 1, 1)], "nice": False},
         "axis": {"format": "d", "tickMinStep": 1},
     }
-    lines = {
+    below = f"dotted: sampling floor {floor:.3f}, what chance alone leaves"
+    if metrics["rebalance_steps"]:
+        below += "; ▲ a rebalance"
+    spec = {
+        "title": headline("How uneven the GPUs are, step by step", below),
+        "layer": [
+            _imbalance_lines(table, steps, height, has_points=len(before) <= 64),
+            {
+                "data": {"values": [{"floor": round(floor, 5)}]},
+                "mark": {"type": "rule", "strokeWidth": 1.5, "strokeDash": [2, 3]},
+                "encoding": {"y": {"field": "floor"} | height},
+            },
+            _rebalances(metrics["rebalance_steps"], steps, height),
+        ],
+    }
+    return spec, table
+
+
+def _imbalance_lines(table: Rows, x: Spec, y: Spec, *, has_points: bool) -> Spec:
+    legend = {"symbolType": "stroke", "symbolSize": 300}
+    return {
         "data": {"values": table},
-        "mark": {"type": "line", "strokeWidth": 2.5, "point": {"size": 28} if len(before) <= 64 else False},
+        "mark": {"type": "line", "strokeWidth": 2.5, "point": {"size": 28} if has_points else False},
         "encoding": {
-            "x": steps,
-            "y": {"field": "max_over_mean"} | height,
+            "x": x,
+            "y": {"field": "max_over_mean"} | y,
             "color": {
                 "field": "placement",
                 "type": "nominal",
                 "scale": colours(PLACEMENTS),
-                "legend": {"symbolType": "stroke", "symbolSize": 300},
+                "legend": legend,
             },
             "strokeDash": {
                 "field": "placement",
                 "type": "nominal",
                 "scale": {"domain": list(PLACEMENTS), "range": [[5, 3], [1, 0]]},
-                "legend": {"symbolType": "stroke", "symbolSize": 300},
+                "legend": legend,
             },
             "tooltip": [{"field": name} for name in ("step", "placement", "max_over_mean")],
         },
     }
-    chance = {
-        "data": {"values": [{"floor": round(floor, 5)}]},
-        "mark": {"type": "rule", "strokeWidth": 1.5, "strokeDash": [2, 3]},
-        "encoding": {"y": {"field": "floor"} | height},
-    }
-    rebalances = {
-        "data": {"values": [{"step": step, "at": 1} for step in metrics["rebalance_steps"]]},
+
+
+def _rebalances(at_steps: list[int], x: Spec, y: Spec) -> Spec:
+    return {
+        "data": {"values": [{"step": step, "at": 1} for step in at_steps]},
         "mark": {
             "type": "point",
             "shape": "triangle-up",
@@ -145,13 +179,5 @@ def draw_imbalance(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
             "color": VERMILION,
             "yOffset": -6,
         },
-        "encoding": {"x": steps, "y": {"field": "at"} | height},
+        "encoding": {"x": x, "y": {"field": "at"} | y},
     }
-    below = f"dotted: sampling floor {floor:.3f}, what chance alone leaves"
-    if metrics["rebalance_steps"]:
-        below += "; ▲ a rebalance"
-    spec = {
-        "title": headline("How uneven the GPUs are, step by step", below),
-        "layer": [lines, chance, rebalances],
-    }
-    return spec, table

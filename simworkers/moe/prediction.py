@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from simworkers.moe.params import LARGEST_STEP
+from simworkers.moe.traffic_params import LARGEST_STEP
 
 
 class BalancePrediction(BaseModel):

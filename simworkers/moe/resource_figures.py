@@ -68,21 +68,8 @@ LEDGER_PARTS = {
 def draw_hbm_ledger(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
     """One stack a GPU; ticks show the whole memory and how far the KV demand would reach."""
     gpus = len(metrics["hbm_expert_bytes"])
-    table: Rows = []
-    demand: Rows = []
-    for gpu in range(gpus):
-        parts = (
-            metrics["hbm_reserve_bytes"],
-            metrics["hbm_other_weights_bytes"],
-            metrics["hbm_expert_bytes"][gpu],
-            metrics["hbm_copies_bytes"][gpu],
-            metrics["kv_room_bytes_per_gpu"],
-        )
-        for order, (part, size) in enumerate(zip(LEDGER_PARTS, parts, strict=True)):
-            table.append({"gpu": gpu, "part": part, "order": order, "gb": round(size / GB, 3)})
-        reach = (sum(parts[:-1]) + metrics["hbm_kv_demand_bytes"]) / GB
-        demand.append({"gpu": gpu, "gb": round(reach, 3)})
-    capacity = metrics["hbm_capacity_bytes"] / GB
+    table, demand = _ledger(metrics)
+    capacity_gb = metrics["hbm_capacity_bytes"] / GB
     stack = {
         "data": {"values": table},
         "mark": {"type": "bar"},
@@ -95,7 +82,7 @@ def draw_hbm_ledger(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
         },
     }
     whole = {
-        "data": {"values": [{"gb": capacity}]},
+        "data": {"values": [{"gb": capacity_gb}]},
         "mark": {"type": "rule", "strokeWidth": 1.5},
         "encoding": {"y": {"field": "gb", "type": "quantitative"}},
     }
@@ -113,11 +100,30 @@ def draw_hbm_ledger(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
     spec = {
         "title": headline(
             "Extra copies take memory that could hold KV",
-            f"line: {capacity:,.0f} GB of HBM; orange tick: how far the KV that the requests need would reach",
+            f"line: {capacity_gb:,.0f} GB of HBM; orange tick: how far the KV that the requests need would reach",
         ),
         "layer": [stack, whole, wanted],
     }
     return spec, table
+
+
+def _ledger(metrics: dict[str, Any]) -> tuple[Rows, Rows]:
+    """(parts of every GPU's memory, how far its demand would reach)"""
+    table: Rows = []
+    demand: Rows = []
+    for gpu in range(len(metrics["hbm_expert_bytes"])):
+        parts = (
+            metrics["hbm_reserve_bytes"],
+            metrics["hbm_other_weights_bytes"],
+            metrics["hbm_expert_bytes"][gpu],
+            metrics["hbm_copies_bytes"][gpu],
+            metrics["kv_room_bytes_per_gpu"],
+        )
+        for order, (part, size) in enumerate(zip(LEDGER_PARTS, parts, strict=True)):
+            table.append({"gpu": gpu, "part": part, "order": order, "gb": round(size / GB, 3)})
+        reach = (sum(parts[:-1]) + metrics["hbm_kv_demand_bytes"]) / GB
+        demand.append({"gpu": gpu, "gb": round(reach, 3)})
+    return table, demand
 
 
 BINDS = {
@@ -131,6 +137,37 @@ BINDS = {
 
 def draw_what_binds(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
     """Two bars that add up to one."""
+    table = _shares(metrics)
+    biggest = max(BINDS, key=lambda name: metrics[f"share_{name}"])
+    rows = {
+        "field": "placement",
+        "type": "nominal",
+        "title": None,
+        "sort": list(PLACEMENTS),
+        "axis": {"labelLimit": 120},
+    }
+    labels = {
+        "transform": [{"filter": "datum.share >= 0.07"}],
+        "mark": {"type": "text", "color": "white", "fontWeight": 600},
+        "encoding": {
+            "y": rows,
+            "x": {"field": "middle", "type": "quantitative"},
+            "text": {"field": "share", "format": ".0%"},
+        },
+    }
+    spec = {
+        "title": headline(
+            "What the time of all GPUs is bound by", f"most under the chosen setting: {BINDS[biggest][0]}"
+        ),
+        "height": {"step": 56},
+        "data": {"values": table},
+        "layer": [_share_bars(rows), labels],
+    }
+    return spec, table
+
+
+def _shares(metrics: dict[str, Any]) -> Rows:
+    """One beside the other; `middle` is where a share's number stands."""
     table = []
     for placement, suffix in ((BEFORE, "_before"), (AFTER, "")):
         start = 0.0
@@ -146,19 +183,16 @@ def draw_what_binds(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
                 }
             )
             start += share
+    return table
+
+
+def _share_bars(y: Spec) -> Spec:
     order = [label for label, _ in BINDS.values()]
-    rows = {
-        "field": "placement",
-        "type": "nominal",
-        "title": None,
-        "sort": list(PLACEMENTS),
-        "axis": {"labelLimit": 120},
-    }
-    bars = {
+    return {
         "transform": [{"calculate": f"indexof({order!r}, datum.resource)", "as": "order"}],
         "mark": {"type": "bar"},
         "encoding": {
-            "y": rows,
+            "y": y,
             "x": {
                 "field": "share",
                 "type": "quantitative",
@@ -175,22 +209,3 @@ def draw_what_binds(metrics: dict[str, Any]) -> tuple[Spec, Rows]:
             "tooltip": [{"field": "placement"}, {"field": "resource"}, {"field": "share", "format": ".1%"}],
         },
     }
-    labels = {
-        "transform": [{"filter": "datum.share >= 0.07"}],
-        "mark": {"type": "text", "color": "white", "fontWeight": 600},
-        "encoding": {
-            "y": rows,
-            "x": {"field": "middle", "type": "quantitative"},
-            "text": {"field": "share", "format": ".0%"},
-        },
-    }
-    biggest = max(BINDS, key=lambda name: metrics[f"share_{name}"])
-    spec = {
-        "title": headline(
-            "What the time of all GPUs is bound by", f"most under the chosen setting: {BINDS[biggest][0]}"
-        ),
-        "height": {"step": 56},
-        "data": {"values": table},
-        "layer": [bars, labels],
-    }
-    return spec, table

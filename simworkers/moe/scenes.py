@@ -9,8 +9,9 @@ import numpy as np
 
 from simworkers.hardware import GPUS, MODELS
 from simworkers.jobs import PreparedInstance
-from simworkers.moe.params import DOMAINS, MoeParams
+from simworkers.moe.params import MoeParams
 from simworkers.moe.placement import IntArray
+from simworkers.moe.traffic_params import DOMAINS
 from simworkers.rng import Stream
 
 OBSERVED_STEPS = 8

@@ -18,6 +18,7 @@ from simworkers.moe.params import MoeParams
 from simworkers.moe.placement import FloatArray
 from simworkers.moe.rehearsal import imbalance_removed
 from simworkers.moe.tally import US, Tally
+from simworkers.provenance import provenance
 from simworkers.rng import Stream, equal_multinomial
 from simworkers.threads import torch_threads
 
@@ -40,7 +41,7 @@ def simulate(
     params: MoeParams, seed: int, progress: Progress, *, device: str = "cpu", threads: int = 1
 ) -> Report:
     """Run it. threads: of torch inside this process; counts are equal for any, float bits are promised for 1."""
-    started = time.perf_counter()
+    started_s = time.perf_counter()
     with torch_threads(threads):
         with torch.inference_mode():
             engine = Engine(params, seed, progress, device)
@@ -53,7 +54,11 @@ def simulate(
         params=params.model_dump(),
         metrics=metrics.model_dump(),
         invariants=engine.checks.invariants,
-        provenance=_provenance(engine, device, threads, time.perf_counter() - started),
+        provenance=provenance(device, threads, started_s)
+        | {
+            "corpus_seams": sum(traffic.seams for traffic in engine.traffic),
+            "shuffle_max_difference": engine.shuffle_difference,
+        },
     )
 
 
@@ -64,19 +69,6 @@ def sampling_floor(total: int, gpus: int, seed: int, progress: Progress, done: i
         largest += int(equal_multinomial(stream, total, gpus, FLOOR_BLOCK).max(axis=1).sum())
         progress(done, done)
     return largest / FLOOR_DRAWS / (total / gpus)
-
-
-def _provenance(engine: Engine, device: str, threads: int, wall_s: float) -> dict[str, Any]:
-    return {
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
-        "threads": threads,
-        "wall_s": round(wall_s, 3),
-        "corpus_seams": sum(traffic.seams for traffic in engine.traffic),
-        "shuffle_max_difference": engine.shuffle_difference,
-    }
 
 
 def _measure(engine: Engine, seed: int) -> MoeMetrics:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from simworkers.engine.config import EngineConfig, Limits
 from simworkers.engine.engine import Engine, Step
 from simworkers.engine.request import Sampling
-from simworkers.jobs import Invariant
+from simworkers.invariants import Invariants
 from simworkers.multimodal.params import BLOCK_SIZE, MultimodalParams
 from simworkers.multimodal.server import Picture, Server, Turn, build_networks
 
@@ -23,27 +23,17 @@ REPLAY_TOLERANCE = 1e-7  # of log-probabilities in float64
 Origin = tuple[int, int]  # whose picture, and which of the chat's
 
 
-class Checks:
-    """Collects the state of every invariant; the first event stands."""
+class Checks(Invariants):
+    """Every invariant of the lab, looked at where it could break."""
 
     def __init__(self, params: MultimodalParams) -> None:
         self.params = params
-        self.invariants = {name: Invariant(state="held") for name in NAMES}
+        super().__init__(NAMES)
         self.wrong_pictures = 0
         self._origin_of_block: dict[int, tuple[Origin, ...]] = {}
         self._origin_of_embeddings: dict[tuple[str, int], Origin] = {}
         self._computed: dict[str, int] = {}
         self._known_blocks: dict[str, int] = {}
-
-    def break_(self, name: str, event: str) -> None:
-        """Our bug: the run fails."""
-        if self.invariants[name].state != "broken":
-            self.invariants[name] = Invariant(state="broken", first_event=event)
-
-    def break_by_setting(self, name: str, event: str) -> None:
-        """The learner's setting does this: the lesson."""
-        if self.invariants[name].state == "held":
-            self.invariants[name] = Invariant(state="broken_by_setting", first_event=event)
 
     def step(self, step: Step, engine: Engine, turns: dict[str, Turn]) -> None:
         """turns: by request name."""

@@ -2,7 +2,9 @@
 
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
+
+from simworkers.fields import Params, form
 
 ModelName = Literal[
     "qwen2-vl-7b", "qwen2.5-vl-7b", "qwen2.5-vl-72b", "qwen3-vl-4b", "qwen3-vl-235b-a22b", "internvl2-26b"
@@ -10,164 +12,158 @@ ModelName = Literal[
 GpuName = Literal["h100", "h200", "b200", "a100", "h20"]
 
 
-def _form(group: str, unit: str) -> dict[str, Any]:
-    return {"unit": unit, "group": group}
-
-
-class ClusterParams(BaseModel):
+class ClusterParams(Params):
     """One frozen object. Checks across fields stand on the later of the fields that they compare."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=True)
 
     model: ModelName = Field(
         "internvl2-26b",
         description="Vision-language model whose shapes are priced.",
-        json_schema_extra=_form("Hardware", ""),
+        json_schema_extra=form("Hardware", ""),
     )
-    gpu: GpuName = Field("h100", description="GPU of every worker.", json_schema_extra=_form("Hardware", ""))
+    gpu: GpuName = Field("h100", description="GPU of every worker.", json_schema_extra=form("Hardware", ""))
     num_gpus: int = Field(
-        8, ge=1, le=64, description="GPUs of the whole cluster.", json_schema_extra=_form("Hardware", "GPUs")
+        8, ge=1, le=64, description="GPUs of the whole cluster.", json_schema_extra=form("Hardware", "GPUs")
     )
     encoder_workers: int = Field(
         0,
         ge=0,
         le=63,
         description="GPUs that only encode images. 0: every worker encodes, prefills and decodes (colocated).",
-        json_schema_extra=_form("Hardware", "GPUs"),
+        json_schema_extra=form("Hardware", "GPUs"),
     )
     tensor_parallel: int = Field(
         2,
         ge=1,
         le=8,
         description="GPUs that share one copy of the language model. An encoder never spans GPUs.",
-        json_schema_extra=_form("Hardware", "GPUs"),
+        json_schema_extra=form("Hardware", "GPUs"),
     )
     spread_images: bool = Field(
         False,
         description="Colocated, the GPUs of a group share a step's images out; else one encodes and all wait.",
-        json_schema_extra=_form("Hardware", ""),
+        json_schema_extra=form("Hardware", ""),
     )
     hbm_share_percent: int = Field(
         90,
         ge=10,
         le=100,
         description="Share of HBM for weights and KV; the rest is activations and runtime.",
-        json_schema_extra=_form("Hardware", "%"),
+        json_schema_extra=form("Hardware", "%"),
     )
     client_bytes_per_s: float = Field(
         125e6,
         ge=1e4,
         le=1e11,
         description="Upload link of a client.",
-        json_schema_extra=_form("Links", "B/s"),
+        json_schema_extra=form("Links", "B/s"),
     )
     link_bytes_per_s: float = Field(
         50e9,
         ge=1e6,
         le=1e12,
         description="Link of one encoder worker to the prefill workers.",
-        json_schema_extra=_form("Links", "B/s"),
+        json_schema_extra=form("Links", "B/s"),
     )
     link_latency_us: int = Field(
         200,
         ge=0,
         le=1_000_000,
         description="Time from a finished embedding to its arrival, besides its bytes.",
-        json_schema_extra=_form("Links", "µs"),
+        json_schema_extra=form("Links", "µs"),
     )
     requests_per_s: float = Field(
         4.0,
         ge=0.01,
         le=1000,
         description="Mean rate of a Poisson process.",
-        json_schema_extra=_form("Load", "1/s"),
+        json_schema_extra=form("Load", "1/s"),
     )
     num_requests: int = Field(
-        200, ge=1, le=2000, description="Requests that arrive.", json_schema_extra=_form("Load", "requests")
+        200, ge=1, le=2000, description="Requests that arrive.", json_schema_extra=form("Load", "requests")
     )
     horizon_s: int = Field(
         600,
         ge=1,
         le=3600,
         description="End of the simulation; a request that has not finished by then counts as unfinished.",
-        json_schema_extra=_form("Load", "s"),
+        json_schema_extra=form("Load", "s"),
     )
     image_share_percent: int = Field(
-        100, ge=0, le=100, description="Requests that bring images.", json_schema_extra=_form("Load", "%")
+        100, ge=0, le=100, description="Requests that bring images.", json_schema_extra=form("Load", "%")
     )
     images_min: int = Field(
         4,
         ge=1,
         le=32,
         description="Fewest images of such a request.",
-        json_schema_extra=_form("Load", "images"),
+        json_schema_extra=form("Load", "images"),
     )
     images_max: int = Field(
         4,
         ge=1,
         le=32,
         description="Most images of such a request.",
-        json_schema_extra=_form("Load", "images"),
+        json_schema_extra=form("Load", "images"),
     )
     image_width_px: int = Field(
-        1920, ge=28, le=4096, description="Width of every image.", json_schema_extra=_form("Load", "px")
+        1920, ge=28, le=4096, description="Width of every image.", json_schema_extra=form("Load", "px")
     )
     image_height_px: int = Field(
-        1080, ge=28, le=4096, description="Height of every image.", json_schema_extra=_form("Load", "px")
+        1080, ge=28, le=4096, description="Height of every image.", json_schema_extra=form("Load", "px")
     )
     image_bytes: int = Field(
         280_000,
         ge=0,
         le=50_000_000,
         description="Size of every image's file.",
-        json_schema_extra=_form("Load", "B"),
+        json_schema_extra=form("Load", "B"),
     )
     encoder_hit_percent: int = Field(
         0,
         ge=0,
         le=100,
         description="Images whose embeddings an encoder cache holds already.",
-        json_schema_extra=_form("Load", "%"),
+        json_schema_extra=form("Load", "%"),
     )
     text_tokens_min: int = Field(
-        64, ge=1, le=16_384, description="Shortest text.", json_schema_extra=_form("Load", "tokens")
+        64, ge=1, le=16_384, description="Shortest text.", json_schema_extra=form("Load", "tokens")
     )
     text_tokens_max: int = Field(
-        192, ge=1, le=16_384, description="Longest text.", json_schema_extra=_form("Load", "tokens")
+        192, ge=1, le=16_384, description="Longest text.", json_schema_extra=form("Load", "tokens")
     )
     output_tokens_min: int = Field(
-        128, ge=1, le=4096, description="Shortest answer.", json_schema_extra=_form("Load", "tokens")
+        128, ge=1, le=4096, description="Shortest answer.", json_schema_extra=form("Load", "tokens")
     )
     output_tokens_max: int = Field(
-        384, ge=1, le=4096, description="Longest answer.", json_schema_extra=_form("Load", "tokens")
+        384, ge=1, le=4096, description="Longest answer.", json_schema_extra=form("Load", "tokens")
     )
     token_budget: int = Field(
         4096,
         ge=64,
         le=32_768,
         description="Tokens a step of the language model takes: one a decoding request, the rest prefill chunks.",
-        json_schema_extra=_form("Scheduler", "tokens"),
+        json_schema_extra=form("Scheduler", "tokens"),
     )
     max_batch: int = Field(
         256,
         ge=1,
         le=1024,
         description="Requests that one worker holds at once.",
-        json_schema_extra=_form("Scheduler", "requests"),
+        json_schema_extra=form("Scheduler", "requests"),
     )
     encoder_batch_images: int = Field(
         8,
         ge=1,
         le=64,
         description="Most images that an encoder worker takes at once.",
-        json_schema_extra=_form("Scheduler", "images"),
+        json_schema_extra=form("Scheduler", "images"),
     )
     step_overhead_us: int = Field(
         0,
         ge=0,
         le=100_000,
         description="Host time of every step and every encode that the GPU waits for; 0 is the bare roofline.",
-        json_schema_extra=_form("Scheduler", "µs"),
+        json_schema_extra=form("Scheduler", "µs"),
     )
 
     @field_validator("encoder_workers")

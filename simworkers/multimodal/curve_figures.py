@@ -131,15 +131,7 @@ MOST_TICKS = 9
 
 def draw_encoder_workers(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[Spec, Rows]:
     """Two ratios over the share of requests with pictures; above one, encoder workers apart are better."""
-    table = []
-    for row in metrics["cluster"]:
-        for measure, ratio in (
-            (THROUGHPUT, row["split_tokens_per_gpu_s"] / row["colocated_tokens_per_gpu_s"]),
-            (PROMPTNESS, row["colocated_ttft_us"] / row["split_ttft_us"]),
-        ):
-            table.append(
-                {"image_percent": row["image_percent"], "measure": measure, "ratio": round(ratio, 4)}
-            )
+    table = _ratios(metrics["cluster"])
     low, high = min(row["ratio"] for row in table), max(row["ratio"] for row in table)
     low, high = min(low / 1.05, 0.9), max(high * 1.05, 1.12)
     share = {
@@ -154,20 +146,6 @@ def draw_encoder_workers(metrics: dict[str, Any], params: dict[str, Any]) -> tup
         "scale": {"type": "log", "domain": [low, high], "nice": False},
         "axis": {"values": _ratio_ticks(low, high), "format": "~g"},
     }
-    dashes = {"domain": list(RATIOS), "range": [[1, 0], [5, 3]]}
-    lines = {
-        "data": {"values": table},
-        "mark": {"type": "line", "strokeWidth": 2.5, "point": {"size": 40}},
-        "encoding": {
-            "x": {"field": "image_percent"} | share,
-            "y": {"field": "ratio"} | height,
-            "color": {"field": "measure", "type": "nominal", "scale": colours(RATIOS)} | _strokes(),
-            "strokeDash": {"field": "measure", "type": "nominal", "scale": dashes} | _strokes(),
-            "tooltip": tooltip(
-                image_percent="% with pictures", measure="measure", ratio="times as good as colocated"
-            ),
-        },
-    }
     even = {
         "data": {"values": [{"ratio": 1}]},
         "mark": {"type": "rule", "strokeWidth": 1.5},
@@ -178,7 +156,39 @@ def draw_encoder_workers(metrics: dict[str, Any], params: dict[str, Any]) -> tup
         "mark": {"type": "rule", "strokeDash": [2, 3], "strokeWidth": 1.5},
         "encoding": {"x": {"field": "image_percent"} | share},
     }
+    lines = _ratio_lines(table, share, height)
     return {"title": _workers_headline(table, params), "layer": [even, load, lines]}, table
+
+
+def _ratios(cluster: Rows) -> Rows:
+    """Of both measures, larger than one where encoder workers apart are better."""
+    table = []
+    for row in cluster:
+        for measure, ratio in (
+            (THROUGHPUT, row["split_tokens_per_gpu_s"] / row["colocated_tokens_per_gpu_s"]),
+            (PROMPTNESS, row["colocated_ttft_us"] / row["split_ttft_us"]),
+        ):
+            table.append(
+                {"image_percent": row["image_percent"], "measure": measure, "ratio": round(ratio, 4)}
+            )
+    return table
+
+
+def _ratio_lines(table: Rows, x: Spec, y: Spec) -> Spec:
+    dashes = {"domain": list(RATIOS), "range": [[1, 0], [5, 3]]}
+    return {
+        "data": {"values": table},
+        "mark": {"type": "line", "strokeWidth": 2.5, "point": {"size": 40}},
+        "encoding": {
+            "x": {"field": "image_percent"} | x,
+            "y": {"field": "ratio"} | y,
+            "color": {"field": "measure", "type": "nominal", "scale": colours(RATIOS)} | _strokes(),
+            "strokeDash": {"field": "measure", "type": "nominal", "scale": dashes} | _strokes(),
+            "tooltip": tooltip(
+                image_percent="% with pictures", measure="measure", ratio="times as good as colocated"
+            ),
+        },
+    }
 
 
 def _workers_headline(table: Rows, params: dict[str, Any]) -> Spec:

@@ -109,10 +109,13 @@ MULTIMODAL_CACHE = Job(
     expected_seconds=MultimodalParams.expected_seconds,
     sweep="simworkers.multimodal.sweep:sweep",
     sources=(
+        "fields.py",
         "hardware.py",
         "rng.py",
         "text.py",
         "threads.py",
+        "provenance.py",
+        "invariants.py",
         "instances.py",
         "sweeping.py",
         "drawing.py",

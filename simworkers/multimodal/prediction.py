@@ -111,5 +111,5 @@ class EncoderWorkersPrediction(BaseModel):
         gt=0,
         le=1e6,
         description="Output tokens per GPU-second of the cluster, all of its GPUs counted.",
-        json_schema_extra={"unit": "tokens/s"},
+        json_schema_extra={"unit": "tokens/s", "label": "Output tokens per GPU-second"},
     )

@@ -2,9 +2,7 @@
 
 import time
 
-import numpy as np
 import PIL
-import torch
 
 from simworkers.catalog import engine_version
 from simworkers.engine.engine import Step
@@ -16,6 +14,7 @@ from simworkers.multimodal.measure import measure
 from simworkers.multimodal.params import MultimodalParams
 from simworkers.multimodal.server import Server, Turn
 from simworkers.multimodal.stages import Prices
+from simworkers.provenance import provenance
 from simworkers.threads import torch_threads
 
 LAB = "multimodal-cache"
@@ -26,7 +25,7 @@ def simulate(
     params: MultimodalParams, seed: int, progress: Progress, *, device: str = "cpu", threads: int = 1
 ) -> Report:
     """Run it. InvalidParameter for a picture that cannot be decoded, or a request that the cluster cannot hold."""
-    started = time.perf_counter()
+    started_s = time.perf_counter()
     check_own_image(params)
     check_cluster(params)
     with torch_threads(threads):
@@ -41,15 +40,7 @@ def simulate(
         params=params.model_dump(),
         metrics=metrics.model_dump(),
         invariants=checks.invariants,
-        provenance={
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "pillow": PIL.__version__,
-            "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-            "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
-            "threads": threads,
-            "wall_s": round(time.perf_counter() - started, 3),
-        },
+        provenance=provenance(device, threads, started_s, pillow=PIL.__version__),
     )
 
 

@@ -148,34 +148,7 @@ def _cell_places() -> Rows:
 
 
 def _kv(table: Rows, pictures: int) -> Spec:
-    """A bar a user, as tall as all the pictures of the turn: found, computed again, new."""
-    parts = [FOUND, AGAIN, FIRST]
-    stack = {
-        "stack": "tokens",
-        "groupby": ["row"],
-        "sort": [{"field": "part"}],
-        "offset": "normalize",
-        "as": ["from", "to"],
-    }
-    bar = {
-        "transform": [
-            {"fold": parts, "as": ["state", "tokens"]},
-            {"calculate": f"indexof({parts!r}, datum.state)", "as": "part"},
-            stack,
-            {"filter": "datum.tokens > 0"},
-            {"calculate": f"{KV_LEFT} + {RIGHT - KV_LEFT} * datum.from", "as": "left"},
-            {"calculate": f"{KV_LEFT} + {RIGHT - KV_LEFT} * datum.to", "as": "right"},
-        ],
-        "mark": {"type": "rect"},
-        "encoding": {
-            "x": {"field": "left"},
-            "x2": {"field": "right"},
-            "y": {"field": "top"},
-            "y2": {"field": "bottom"},
-            "color": _state_colour(),
-            "tooltip": tooltip(user="user", state="KV", tokens="tokens"),
-        },
-    }
+    """A bar a user, as tall as all the pictures of the turn."""
     words = {
         "mark": CELL_WORDS,
         "encoding": {
@@ -193,7 +166,38 @@ def _kv(table: Rows, pictures: int) -> Spec:
             {"calculate": "datum.row + datum.tall / 2", "as": "middle"},
             {"calculate": f"datum.share + ({NARROW} ? '' : ' found') + datum.why", "as": "text"},
         ],
-        "layer": [bar, words],
+        "layer": [_kv_bar(), words],
+    }
+
+
+def _kv_bar() -> Spec:
+    """Found, computed again, new: parts of one whole."""
+    parts = [FOUND, AGAIN, FIRST]
+    stack = {
+        "stack": "tokens",
+        "groupby": ["row"],
+        "sort": [{"field": "part"}],
+        "offset": "normalize",
+        "as": ["from", "to"],
+    }
+    return {
+        "transform": [
+            {"fold": parts, "as": ["state", "tokens"]},
+            {"calculate": f"indexof({parts!r}, datum.state)", "as": "part"},
+            stack,
+            {"filter": "datum.tokens > 0"},
+            {"calculate": f"{KV_LEFT} + {RIGHT - KV_LEFT} * datum.from", "as": "left"},
+            {"calculate": f"{KV_LEFT} + {RIGHT - KV_LEFT} * datum.to", "as": "right"},
+        ],
+        "mark": {"type": "rect"},
+        "encoding": {
+            "x": {"field": "left"},
+            "x2": {"field": "right"},
+            "y": {"field": "top"},
+            "y2": {"field": "bottom"},
+            "color": _state_colour(),
+            "tooltip": tooltip(user="user", state="KV", tokens="tokens"),
+        },
     }
 
 

@@ -1,0 +1,143 @@
+"""The agent lab as the catalogue lists it."""
+
+from simworkers.agents.metrics import AgentMetrics
+from simworkers.agents.params import AgentParams
+from simworkers.agents.prediction import (
+    CachedSharePrediction,
+    CapPrediction,
+    PipelinePrediction,
+    RoutingPrediction,
+    SurvivalPrediction,
+    ThroughputPrediction,
+    TiersPrediction,
+)
+from simworkers.agents.probe_params import ProbesArtefact
+from simworkers.agents.recorded import fault_of_summary
+from simworkers.agents.tasks.open_parameters import CAPS, ROUTING, SURVIVAL, THROUGHPUT, TIERS
+from simworkers.jobs import FigureSpec, Job, TaskKind
+
+AGENT_ROUTING = Job(
+    name="agent-routing",
+    title="An agent is a session, not a request",
+    summary="An operations agent investigates why checkout fails; every turn sends the whole context again. Route its "
+    "sessions, keep their KV warm in tiers, and see what each way costs.",
+    params=AgentParams,
+    metrics=AgentMetrics,
+    simulate="simworkers.agents.simulate:simulate",
+    draw="simworkers.agents.pictures.figures:draw",
+    figures=(
+        FigureSpec(
+            "turn-tokens",
+            "What each turn brings: cached, new and output tokens",
+            "Move the slider to another session. Green was found in HBM, blue loaded from host memory, light blue from "
+            "the shared pool, orange computed; vermilion is the answer.",
+        ),
+        FigureSpec(
+            "hit-rate-by-policy",
+            "Hit rate by policy, against a cache that has no end",
+            "The same sessions under each policy. The line is what one replica with endless KV would find.",
+        ),
+        FigureSpec(
+            "throughput-interactivity",
+            "Throughput against interactivity, by policy",
+            "Each point is a load: more sessions at once give more tokens a GPU-second and fewer a second to each "
+            "user, until caches thrash and both fall. The line is the floor.",
+        ),
+        FigureSpec(
+            "load-by-replica",
+            "Uncached tokens that each replica got, over time",
+            "One line of bricks a replica: where prompts were computed. A replica that stands out makes its "
+            "sessions wait.",
+        ),
+        FigureSpec(
+            "kv-residency",
+            "Where KV lay over time",
+            "Shares of what each tier holds: HBM that requests hold, HBM that can be found again, host memory, pool.",
+        ),
+        FigureSpec(
+            "cost",
+            "What a million output tokens cost, and what the GPUs did for it",
+            "GPU-hours × price by policy; below, the run's own GPU time by what it went to.",
+        ),
+    ),
+    tasks={
+        "best-throughput": TaskKind(
+            name="best-throughput",
+            prepare="simworkers.agents.tasks.throughput_task:prepare",
+            references="simworkers.agents.tasks.throughput_task:references",
+            prediction=ThroughputPrediction,
+            open_parameters=THROUGHPUT,
+            prediction_metrics={
+                "sessions_at_once": "search_sessions",
+                "tokens_per_gpu_s": "search_tokens_per_gpu_s",
+            },
+        ),
+        "predict-cached-share": TaskKind(
+            name="predict-cached-share",
+            prepare="simworkers.agents.tasks.cached_share_task:prepare",
+            references="simworkers.agents.tasks.cached_share_task:references",
+            prediction=CachedSharePrediction,
+            open_parameters=(),
+            prediction_metrics={
+                "cached_tokens": "watched_cached_tokens",
+                "new_tokens": "watched_new_tokens",
+            },
+        ),
+        "tiers-within-budget": TaskKind(
+            name="tiers-within-budget",
+            prepare="simworkers.agents.tasks.tiers_task:prepare",
+            references="simworkers.agents.tasks.tiers_task:references",
+            prediction=TiersPrediction,
+            open_parameters=TIERS,
+            prediction_metrics={"hit_rate": "hit_rate"},
+        ),
+        "cap-prefills": TaskKind(
+            name="cap-prefills",
+            prepare="simworkers.agents.tasks.cap_prefills_task:prepare",
+            references="simworkers.agents.tasks.cap_prefills_task:references",
+            prediction=CapPrediction,
+            open_parameters=CAPS,
+            prediction_metrics={"interactivity_p10": "interactivity_p10"},
+        ),
+        "pipeline-or-tensor": TaskKind(
+            name="pipeline-or-tensor",
+            prepare="simworkers.agents.tasks.pipeline_task:prepare",
+            references="simworkers.agents.tasks.pipeline_task:references",
+            prediction=PipelinePrediction,
+            open_parameters=(),
+            prediction_metrics={"wins_ratio": "pp_wins_ratio", "loses_ratio": "pp_loses_ratio"},
+            artefact=ProbesArtefact,
+        ),
+        "survive-a-death": TaskKind(
+            name="survive-a-death",
+            prepare="simworkers.agents.tasks.survival_task:prepare",
+            references="simworkers.agents.tasks.survival_task:references",
+            prediction=SurvivalPrediction,
+            open_parameters=SURVIVAL,
+            prediction_metrics={"ttft_mean_us": "ttft_mean_us", "moves": "moves"},
+        ),
+        "route-by-score": TaskKind(
+            name="route-by-score",
+            prepare="simworkers.agents.tasks.routing_task:prepare",
+            references="simworkers.agents.tasks.routing_task:references",
+            prediction=RoutingPrediction,
+            open_parameters=ROUTING,
+            prediction_metrics={"hit_rate": "hit_rate", "waited_tokens_per_s": "waited_tokens_per_s"},
+        ),
+    },
+    expected_seconds=AgentParams.expected_seconds,
+    trace_fault=fault_of_summary,
+    sources=(
+        "fields.py",
+        "hardware.py",
+        "inputs.py",
+        "rng.py",
+        "threads.py",
+        "provenance.py",
+        "instances.py",
+        "sweeping.py",
+        "drawing.py",
+        "agents/**/*",
+    ),
+    sweep="simworkers.agents.sweep:sweep",
+)

@@ -1,0 +1,237 @@
+"""What answers cost under each policy, and what the run's GPUs did for the money."""
+
+from typing import Any
+
+from simworkers.agents.pictures.figure_parts import named_ticks, percent, words
+from simworkers.drawing import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    SKY,
+    VERMILION,
+    Rows,
+    Spec,
+    colours,
+    headline,
+    tooltip,
+)
+
+DOLLARS, OWN_DOLLARS = "other policies", "this run's policy"
+# Names of the report's gpu_seconds → as drawn.
+WORK = {"HBM": "reading HBM", "FLOPs": "arithmetic", "links": "links", "host": "host time"}
+FILLS = {
+    OWN_DOLLARS: BLUE,
+    DOLLARS: GREY,
+    "reading HBM": SKY,
+    "arithmetic": ORANGE,
+    "links": GREEN,
+    "host time": VERMILION,
+}
+IDLE = "idle"
+ROW = 32  # px
+LONGEST = 0.6  # bar, of the width: its price stands behind it, on a phone too
+HATCH = 0.018  # from line to line, of the width
+LEAST_WRITTEN = 0.07  # a narrower part has its share in the tooltip and the table
+
+
+def draw_cost(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[Spec, Rows]:
+    """A bar a policy, the cheapest first; below them one bar of all GPU time, idle time hatched. A price alone has no
+    bar, whose length would say nothing: the title says it."""
+    costs = _costs(metrics, params)
+    times = _times(metrics["gpu_seconds"])
+    compared = costs if metrics["policies"] else []
+    top = len(compared) + 1.4 if compared else 0.9
+    bars = _bars(compared, words(params["policy"]))
+    parts = _parts(times)
+    ticks = [(row["row"] + 0.4, row["policy"]) for row in compared] + [(0.4, "GPU time")]
+    spec = {
+        "title": _headline(costs, metrics, params),
+        "height": round(ROW * (top + 0.1)),
+        "layer": [
+            _boxes([*bars, *(row for row in parts if row["part"] != IDLE)]),
+            *_hatched([row for row in parts if row["part"] == IDLE]),
+            _prices(bars),
+            _written([row for row in parts if row["to"] - row["from"] >= LEAST_WRITTEN]),
+        ],
+        "encoding": {
+            "x": {"type": "quantitative", "title": None, "scale": {"domain": [0, 1]}, "axis": None},
+            "y": {
+                "type": "quantitative",
+                "title": None,
+                "scale": {"domain": [-0.1, top], "nice": False},
+                "axis": named_ticks(ticks, is_line=False),
+            },
+        },
+    }
+    return spec, _table(costs, times)
+
+
+def _table(costs: Rows, times: Rows) -> Rows:
+    """Policies, then parts of the time; what a row says nothing of is empty."""
+    of_policies = [
+        {"policy": row["policy"], "usd_per_million": row["usd"], "gpu_time": None, "share": None}
+        for row in costs
+    ]
+    of_time = [
+        {
+            "policy": None,
+            "usd_per_million": None,
+            "gpu_time": row["part"],
+            "share": round(row["to"] - row["from"], 5),
+        }
+        for row in times
+    ]
+    return of_policies + of_time
+
+
+def _bars(costs: Rows, own: str) -> Rows:
+    """Boxes of the policies' prices."""
+    top = max((row["usd"] for row in costs), default=0) or 1
+    return [
+        {
+            "bottom": row["row"],
+            "top": row["row"] + 0.8,
+            "from": 0.0,
+            "to": row["usd"] / top * LONGEST,
+            "kind": OWN_DOLLARS if row["policy"] == own else DOLLARS,
+            "what": row["policy"],
+            "says": row["says"],
+        }
+        for row in costs
+    ]
+
+
+def _parts(times: Rows) -> Rows:
+    """Boxes of the bar of GPU time."""
+    return [
+        {
+            "bottom": 0,
+            "top": 0.8,
+            "kind": row["part"],
+            "what": row["part"],
+            **row,
+            "says": percent(row["to"] - row["from"]),
+        }
+        for row in times
+    ]
+
+
+def _costs(metrics: dict[str, Any], params: dict[str, Any]) -> Rows:
+    """The cheapest first, at the top; policies under which nobody got an answer last."""
+    found = metrics["policies"] or [
+        {name: metrics[name] for name in ("usd_per_million", "tokens_per_gpu_s")}
+        | {"policy": params["policy"]}
+    ]
+    ordered = sorted(
+        found, key=lambda row: (not row["tokens_per_gpu_s"], row["usd_per_million"], row["policy"])
+    )
+    return [
+        {
+            "policy": words(row["policy"]),
+            "usd": round(row["usd_per_million"], 4),
+            "has_answers": bool(
+                row["tokens_per_gpu_s"]
+            ),  # a price of 0 may be that of a GPU that costs nothing
+            "says": f"{row['usd_per_million']:,.2f} USD" if row["tokens_per_gpu_s"] else "no answer",
+            "row": len(ordered) - place + 0.5,
+        }
+        for place, row in enumerate(ordered)
+    ]
+
+
+def _times(gpu_seconds: dict[str, float]) -> Rows:
+    """Parts of the bar of GPU time, one beside the other."""
+    whole, start, found = sum(gpu_seconds.values()), 0.0, []
+    for name in (*WORK, IDLE):
+        share = gpu_seconds.get(name, 0.0) / whole if whole else 0.0
+        if share:
+            found.append(
+                {"part": WORK.get(name, name), "from": round(start, 5), "to": round(start + share, 5)}
+            )
+        start += share
+    return found
+
+
+def _boxes(rows: Rows) -> Spec:
+    return {
+        "data": {"values": rows},
+        "mark": {"type": "rect"},
+        "encoding": {
+            "x": {"field": "from"},
+            "x2": {"field": "to"},
+            "y": {"field": "bottom"},
+            "y2": {"field": "top"},
+            "color": {
+                "field": "kind",
+                "type": "nominal",
+                "scale": colours(FILLS),
+                "legend": {"values": list(WORK.values())},
+            },
+            "tooltip": tooltip(what="what", says="how much"),
+        },
+    }
+
+
+def _hatched(idle: Rows) -> list[Spec]:
+    """An outline and slanting lines: time that is paid and does nothing has no colour."""
+    lines: Rows = []
+    for row in idle:
+        at = row["from"]
+        while at + HATCH <= row["to"]:
+            lines.append({"from": round(at, 5), "to": round(at + HATCH, 5), "bottom": 0, "top": 0.8})
+            at += HATCH
+    slanting = {
+        "data": {"values": lines},
+        "mark": {"type": "rule", "strokeWidth": 0.75, "opacity": 0.7, "aria": False},
+        "encoding": {
+            "x": {"field": "from"},
+            "x2": {"field": "to"},
+            "y": {"field": "bottom"},
+            "y2": {"field": "top"},
+        },
+    }
+    outline = _boxes(idle) | {
+        "mark": {"type": "rect", "fillOpacity": 0, "stroke": "#767676", "strokeWidth": 1, "fill": "white"}
+    }
+    del outline["encoding"]["color"]
+    return [slanting, outline]
+
+
+def _prices(boxes: Rows) -> Spec:
+    return {
+        "data": {"values": boxes},
+        "transform": [{"calculate": "datum.bottom + 0.4", "as": "middle"}],
+        "mark": {"type": "text", "align": "left", "dx": 5, "aria": False},
+        "encoding": {"x": {"field": "to"}, "y": {"field": "middle"}, "text": {"field": "says"}},
+    }
+
+
+def _written(rows: Rows) -> Spec:
+    return {
+        "data": {"values": rows},
+        "transform": [{"calculate": "(datum.from + datum.to) / 2", "as": "centre"}],
+        "mark": {"type": "text", "aria": False, "dy": 22},
+        "encoding": {"x": {"field": "centre"}, "y": {"datum": 0.4}, "text": {"field": "says"}},
+    }
+
+
+def _headline(costs: Rows, metrics: dict[str, Any], params: dict[str, Any]) -> Spec:
+    idle = metrics["gpu_seconds"].get(IDLE, 0.0) / (sum(metrics["gpu_seconds"].values()) or 1)
+    below = (
+        f"{metrics['gpus']} GPUs × {metrics['window_s']:,.0f} s × {params['gpu_hour_usd']:g} USD an hour, "
+        f"{percent(idle)} of it idle (hatched)"
+    )
+    priced = [row for row in costs if row["has_answers"]]
+    if not priced:
+        return headline("No answer came, so no price", below)
+    if not params["gpu_hour_usd"]:
+        return headline("GPUs cost nothing here, so answers cost nothing", below)
+    cheapest, dearest = priced[0], priced[-1]
+    if cheapest["says"] == dearest["says"]:
+        return headline(f"A million output tokens cost {cheapest['says']}", below)
+    return headline(
+        f"A million output tokens cost {cheapest['says']} ({cheapest['policy']}) to {dearest['says']} "
+        f"({dearest['policy']})",
+        below,
+    )

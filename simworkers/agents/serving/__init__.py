@@ -1,0 +1,1 @@
+"""The simulated cluster: router, replicas, KV and time."""

@@ -1,0 +1,1 @@
+"""Graded tasks: how instances are drawn, and what a submission is scored between."""

@@ -1,0 +1,1 @@
+"""Recorded and synthetic traffic, and what one cache makes of it."""

@@ -1,0 +1,116 @@
+"""How long a run takes, from its parameters alone: what bounds it, and what decides how it is queued.
+
+The constants were measured on one core of a small server, runs with little KV and much load: what a run takes stays
+below what is expected here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+WORK_FIELDS = (
+    "trace",
+    "sessions",
+    "turns_percent",
+    "context_percent",
+    "replicas",
+    "pipeline_parallel",
+    "token_budget",
+    "prefill_cap_tokens",
+    "host_gb",
+    "pool_gb",
+    "compare_caps",
+    "compare_tiers",
+    "search_load",
+    "scored_as",
+    "compare_policies",
+)
+MAX_WORK_S = 120
+# Of a drawn session and of its requests at 100%, subagents' included.
+REQUESTS_OF_A_SESSION, INPUT_TOKENS, OUTPUT_TOKENS = 76, 142_000, 450
+START_S = 0.5
+REQUEST_S, REQUEST_S_A_REPLICA = 0.00013, 0.000008  # of one simulation; routers look at every replica
+RUNS_OF_A_REQUEST = 60  # of blocks that stand together, in its prompt: what REQUEST_S holds
+RUN_S = 0.0000008  # of one more in one simulation, where contexts part in many places
+RUN_IN_TIERS_S = 0.0000035  # of each in one simulation that has tiers
+RUN_ONCE_S = 0.000004  # of one more: building the workload, and replaying it
+STEP_S = 0.000009  # of a step that is simulated alone
+COMPARED = 7 * 5  # policies × loads, the loads small
+CAPS, WAYS = 7, 6  # simulations of a comparison of prefill caps, of ways to spend a memory budget
+SEARCHES = {"none": 3, "throughput": 1, "survival": 3, "routing": 3}  # of load, by what a run is scored as
+ANCHORS = {
+    "none": 0,
+    "throughput": 0,
+    "survival": 2,
+    "routing": 2,
+}  # simulations of what a task is scored between
+ANCHOR_SEARCHES = 4  # of a run that is scored by throughput
+
+
+def expected_s(values: Mapping[str, Any]) -> float:
+    """Seconds of one core. A recorded trace counts like a synthetic one of as many sessions, until it is read."""
+    turns_percent, context_percent = 100, 100
+    if values["trace"] == "synthetic":
+        turns_percent, context_percent = values["turns_percent"], values["context_percent"]
+    requests = values["sessions"] * REQUESTS_OF_A_SESSION * turns_percent / 100
+    tokens = requests * context_percent / 100
+    return seconds_of(requests, tokens * INPUT_TOKENS, tokens * OUTPUT_TOKENS, values)
+
+
+def less_work(values: Mapping[str, Any]) -> str:
+    """What makes a run shorter, of what it has: "fewer sessions or turns, or no comparison"."""
+    compares = any(values[name] for name in ("compare_policies", "compare_caps", "compare_tiers"))
+    found = ["fewer sessions or turns"]
+    found += ["a larger token budget", "fewer pipeline stages"] * (values["pipeline_parallel"] > 1)
+    found += ["no memory tiers"] * bool(values["host_gb"] or values["pool_gb"])
+    found += ["no load search"] * bool(values["search_load"])
+    found += ["no comparison"] * compares
+    return ", or ".join([", ".join(found[:-1])] * (len(found) > 1) + found[-1:])
+
+
+def seconds_of(
+    requests: float,
+    input_tokens: float,
+    output_tokens: float,
+    values: Mapping[str, Any],
+    runs: float | None = None,
+) -> float:
+    """Of a run over so many requests and tokens, all of them computed.
+
+    runs: of blocks, over all prompts (`traffic/runs.py`); None: as many as drawn sessions have."""
+    usual = requests * RUNS_OF_A_REQUEST
+    runs = usual if runs is None else runs
+    more = max(runs - usual, 0)
+    a_request_s = REQUEST_S + REQUEST_S_A_REPLICA * values["replicas"]
+    alone = _steps_alone(input_tokens, output_tokens, values)
+    a_simulation_s = requests * a_request_s + alone * STEP_S + more * RUN_S
+    tiers_s = runs * RUN_IN_TIERS_S * _simulations_with_tiers(values)
+    return float(START_S + a_simulation_s * _simulations(values) + tiers_s + more * RUN_ONCE_S)
+
+
+def _steps_alone(input_tokens: float, output_tokens: float, values: Mapping[str, Any]) -> float:
+    """Steps that no stretch takes together: a pipeline's that read prompts, under a cap as long as others decode."""
+    stages = values["pipeline_parallel"]
+    if stages == 1:
+        return 0.0
+    steps = input_tokens / float(values["token_budget"] * stages)
+    return steps + output_tokens if values["prefill_cap_tokens"] or values["compare_caps"] else steps
+
+
+def _simulations(values: Mapping[str, Any]) -> int:
+    """At most: the run, its check against a replay, and what it asks for."""
+    goal = values["scored_as"]
+    searches = SEARCHES[goal] * values["search_load"] + ANCHOR_SEARCHES * (goal == "throughput")
+    found = 2 + ANCHORS[goal] + searches * _searched(values["sessions"])
+    found += COMPARED * values["compare_policies"] + CAPS * values["compare_caps"]
+    return int(found + WAYS * values["compare_tiers"])
+
+
+def _simulations_with_tiers(values: Mapping[str, Any]) -> int:
+    """Of them."""
+    ways = WAYS * values["compare_tiers"]
+    return int(_simulations(values) if values["host_gb"] or values["pool_gb"] else ways)
+
+
+def _searched(sessions: int) -> int:
+    """Simulations of one load search: its doublings, and the widest bracket behind them."""
+    return sessions.bit_length() + 1 + sessions // 2
