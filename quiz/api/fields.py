@@ -1,4 +1,4 @@
-"""Serializer fields that take JSON's own types alone. DRF's take "5" for 5 and "yes" for true."""
+"""Serializer fields that take JSON's own types alone. DRF's take "5" for 5, 5 for "5" and "yes" for true."""
 
 from typing import Any
 
@@ -21,3 +21,12 @@ class TrueOrFalse(serializers.BooleanField):
         if not isinstance(data, bool):
             self.fail("not_json")
         return data
+
+
+class Words(serializers.CharField):
+    default_error_messages = {"not_json": "Must be a text, as a JSON string."}
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("not_json")
+        return super().to_internal_value(data)

@@ -94,12 +94,12 @@ class LearnerThrottle(WindowThrottle):
 
 
 class SubmissionThrottle(WindowThrottle):
-    """What makes work: POSTs to the views that say `submits = True`."""
+    """What makes work: POSTs and PUTs to the views that say `submits = True`."""
 
     scope = "submission"
 
     def identity(self, request: Any, view: "APIView | None") -> str | None:
-        if request.method != "POST" or not getattr(view, "submits", False):
+        if request.method not in {"POST", "PUT"} or not getattr(view, "submits", False):
             return None
         return learner_or_address(self, request)
 

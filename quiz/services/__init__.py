@@ -16,6 +16,7 @@ from quiz.services.people import (
     enroll_oneself,
     issue_token,
     lock_enrollment,
+    lock_learner,
     register_learner,
     visible_offerings,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "issue_token",
     "keep_answer",
     "lock_enrollment",
+    "lock_learner",
     "progress_of",
     "publish_question",
     "record_grade",

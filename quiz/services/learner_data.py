@@ -101,9 +101,8 @@ def erase_course_data(*, learner: Learner) -> dict[str, int]:
 
     Conflict for staff: what they did to others' grades is on record under their name; somebody decides that first.
     """
-    row = Learner.objects.select_for_update().get(pk=learner.pk)
-    if row.is_staff:
-        raise Conflict(f"{row} is staff; take that right away first.")
+    row = lock_person(learner)
+    lock_rows(row.attempts.all())
     scrub_admin_log(
         Learner.objects.filter(pk=row.pk), row.enrollments.all(), row.grades.all(), row.attempts.all()
     )
@@ -114,7 +113,6 @@ def erase_course_data(*, learner: Learner) -> dict[str, int]:
     }
     for rows in (row.attempts, row.enrollments, AuthToken.objects.filter(user=row)):
         rows.all().delete()
-    KeyedAnswer.objects.filter(learner=row).delete()
     # Whoever wrote the reason may have named the person; who changed it, how, and from what to what stays.
     GradeChange.objects.filter(grade__learner=row).exclude(reason="").update(reason=ERASED)
     row.public_id = uuid.uuid4()
@@ -126,7 +124,30 @@ def erase_course_data(*, learner: Learner) -> dict[str, int]:
     row.groups.clear()
     row.user_permissions.clear()
     row.save()
+    # Last: whoever claims a key locks nothing, and may do it until the row above is written.
+    KeyedAnswer.objects.filter(learner=row).delete()
     return gone
+
+
+def lock_person(learner: Learner) -> Learner:
+    """Before anything of theirs is erased: from here on nothing new begins under their name. Conflict for staff.
+
+    Results that are being written down refer to the learner, so the row is locked against change, not against that:
+    whoever writes one holds its run, which an erasure waits for with the learner locked.
+    """
+    row = Learner.objects.select_for_update(no_key=True).get(pk=learner.pk)
+    if row.is_staff:
+        raise Conflict(f"{row} is staff; take that right away first.")
+    lock_rows(row.enrollments.all())
+    return row
+
+
+def lock_rows(*rows: models.QuerySet[Any]) -> None:
+    """Until the transaction ends, before they are deleted: what others write that refers to them is there by now, and
+    goes with them, or is refused. Without it, it could come between the deletion of such and of the rows.
+    """
+    for part in rows:
+        list(part.select_for_update().order_by("pk").values_list("pk"))
 
 
 def scrub_admin_log(*rows: models.QuerySet[Any]) -> None:

@@ -7,7 +7,7 @@ from django.db.models import Q, QuerySet
 from knox.models import AuthToken
 from knox.settings import knox_settings
 
-from quiz.errors import Closed, InvalidInput, NotEnrolled
+from quiz.errors import Closed, Conflict, InvalidInput, NotEnrolled
 from quiz.models import Course, Enrollment, Learner, Offering
 
 
@@ -42,10 +42,15 @@ def username_faults(learner: Learner) -> list[str]:
     return []
 
 
+@transaction.atomic
 def enroll(
     *, learner: Learner, offering: Offering, role: Enrollment.Role = Enrollment.Role.LEARNER
 ) -> tuple[Enrollment, bool]:
-    """(enrolment, whether it is new). Enrolling twice leaves the first one, and its role, as it is."""
+    """(enrolment, whether it is new). Enrolling twice leaves the first one, and its role, as it is.
+
+    Conflict where the account was closed, or the learner erased.
+    """
+    lock_learner(learner=learner)
     return Enrollment.objects.get_or_create(learner=learner, offering=offering, defaults={"role": role})
 
 
@@ -86,6 +91,19 @@ def choose_offering(*, learner: Learner, course: Course, slug: str | None = None
     return found[0]
 
 
+def lock_learner(*, learner: Learner) -> Learner:
+    """The row under which a learner's runs, traces and tokens are counted, locked until the transaction ends.
+
+    Conflict where the account was closed, or the learner erased, since they signed in.
+    """
+    locked = Learner.objects.select_for_update(no_key=True).get(
+        pk=learner.pk
+    )  # others may refer to it meanwhile
+    if not locked.is_active:
+        raise Conflict("This account was closed.")
+    return locked
+
+
 def lock_enrollment(*, learner: Learner, offering: Offering) -> Enrollment:
     """The row under which a learner's attempts are counted, locked until the transaction ends.
 
@@ -100,7 +118,7 @@ def lock_enrollment(*, learner: Learner, offering: Offering) -> Enrollment:
 @transaction.atomic
 def issue_token(*, learner: Learner) -> tuple[AuthToken, str]:
     """(row, secret): the secret is shown once. Above the limit of REST_KNOX the oldest token goes."""
-    Learner.objects.select_for_update().get(pk=learner.pk)
+    lock_learner(learner=learner)
     kept = knox_settings.TOKEN_LIMIT_PER_USER - 1
     surplus = AuthToken.objects.filter(user=learner).order_by("-created")[kept:]
     AuthToken.objects.filter(pk__in=[token.pk for token in surplus]).delete()

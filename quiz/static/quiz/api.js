@@ -20,6 +20,21 @@ function csrfToken() {
   return input instanceof HTMLInputElement ? input.value : "";
 }
 
+/** @returns {string} 32 random hex digits; not randomUUID, which a page without https lacks */
+function token() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/**
+ * @param {unknown} body may hold a BigInt: a whole number that a Number would round, and that stringify alone refuses
+ * @returns {string} its JSON
+ */
+function jsonOf(body) {
+  const mark = token();
+  const marked = JSON.stringify(body, (_, value) => (typeof value === "bigint" ? `${mark}${value}` : value));
+  return marked.replace(new RegExp(`"${mark}(-?\\d+)"`, "g"), "$1");
+}
+
 /**
  * Send JSON; the parsed reply. Throws Problem where the server refuses, TypeError where it cannot be reached.
  * @param {string} method
@@ -36,7 +51,7 @@ export async function send(method, url, body, extra = {}) {
     method,
     headers,
     credentials: "same-origin",
-    body: body === undefined ? undefined : JSON.stringify(body),
+    body: body === undefined ? undefined : jsonOf(body),
   });
   const parsed = await reply.json().catch(() => ({}));
   if (!reply.ok) throw new Problem(reply.status, parsed);
@@ -51,11 +66,10 @@ export class Once {
    * @returns {Promise<any>}
    */
   async post(url, body) {
-    const intent = `${url} ${JSON.stringify(body)}`;
+    const intent = `${url} ${jsonOf(body)}`;
     if (intent !== this.intent) {
       this.intent = intent;
-      // Not randomUUID, which a page without https lacks.
-      this.key = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+      this.key = token();
     }
     try {
       const reply = await send("POST", url, body, { "Idempotency-Key": this.key || "" });
