@@ -27,7 +27,7 @@ def refusal_of_body(path: str, length: str, chunked: bool) -> HttpResponse | Non
     A body that comes in chunks announces none, and the REST framework would take it for an empty one: a run with other
     parameters than those that were sent.
     """
-    limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    limit = settings.LONGER_BODIES.get(path, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     if not length and chunked:
         return refusal(path, 411, "length-required", "Send the body whole, with its Content-Length.")
     if length.isdigit() and int(length) > limit:

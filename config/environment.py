@@ -1,6 +1,7 @@
 """Reading the environment strictly: what is set wrongly stops the process with one clear line."""
 
 import contextlib
+import json
 import os
 import secrets
 import tempfile
@@ -63,6 +64,30 @@ def cache_settings(name: str) -> dict[str, Any]:
         "LOCATION": url,
         "OPTIONS": {"socket_timeout": 1, "socket_connect_timeout": 1},
     }
+
+
+def storage_settings(name: str, folder: Path) -> dict[str, Any]:
+    """A folder, or the Django storage class named in `name`, with the JSON object in `name`_OPTIONS."""
+    backend: str = env.str(name, default="")
+    raw: str = env.str(f"{name}_OPTIONS", default="")
+    if not backend:
+        if raw:
+            raise ImproperlyConfigured(f"{name}_OPTIONS says how, and {name} not which storage")
+        return {
+            "BACKEND": "django.core.files.storage.FileSystemStorage",
+            "OPTIONS": {"location": str(folder), "file_permissions_mode": 0o600},
+        }
+    if not all(part.isidentifier() for part in backend.split(".")) or "." not in backend:
+        raise ImproperlyConfigured(
+            f"{name} must be a dotted path such as package.module.Class, not {backend!r}"
+        )
+    try:
+        options = json.loads(raw or "{}")
+    except ValueError:
+        options = None
+    if not isinstance(options, dict):
+        raise ImproperlyConfigured(f"{name}_OPTIONS must be a JSON object")
+    return {"BACKEND": backend, "OPTIONS": options}
 
 
 def one_of(name: str, choices: tuple[str, ...], default: str) -> str:

@@ -17,6 +17,7 @@ TAGS = [
     },
     {"name": "tasks", "description": "Graded tasks of a lab; each attempt draws an instance of its own."},
     {"name": "runs", "description": "Submissions of a lab: state, progress, result, and a stream of events."},
+    {"name": "traces", "description": "Recorded traffic for labs that take it: handed in, checked, offered."},
     {"name": "figures", "description": "Pictures of a run: Vega-Lite, SVG, PNG, or the data behind them."},
 ]
 

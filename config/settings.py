@@ -18,6 +18,7 @@ from config.environment import (
     positive_int,
     rate,
     secret_key,
+    storage_settings,
     strict_bool,
 )
 from config.logs import logging_settings
@@ -132,6 +133,21 @@ RUN_LONG_S = positive_int("STAFFLOOP_RUN_LONG_S", 10)
 # How long a queued run waits for a worker that has its engine version.
 RUN_VERSION_PATIENCE_S = positive_int("STAFFLOOP_RUN_VERSION_PATIENCE_S", 300)
 
+# Recorded traces that learners hand in: each file as it is sent, and all that one learner holds.
+TRACE_LIMIT_BYTES = positive_int("STAFFLOOP_TRACE_LIMIT_MIB", 25) * 2**20
+TRACES_PER_LEARNER = positive_int("STAFFLOOP_TRACES_PER_LEARNER", 20)
+TRACE_BYTES_PER_LEARNER = positive_int("STAFFLOOP_TRACE_MIB_PER_LEARNER", 200) * 2**20
+TRACE_CHECK_TIME_LIMIT_S = positive_int("STAFFLOOP_TRACE_CHECK_TIME_LIMIT_S", 60)
+TRACE_CHECK_MEMORY_LIMIT_BYTES = (
+    positive_int("STAFFLOOP_TRACE_CHECK_MEMORY_MIB", min(2048, RUN_MEMORY_LIMIT_BYTES // 2**21)) * 2**20
+)
+if TRACE_CHECK_MEMORY_LIMIT_BYTES >= RUN_MEMORY_LIMIT_BYTES:  # a trace would be ready that no run can hold
+    raise ImproperlyConfigured(
+        "STAFFLOOP_TRACE_CHECK_MEMORY_MIB must be less than STAFFLOOP_RUN_MEMORY_LIMIT_MIB"
+    )
+# Copies of what a storage elsewhere has; beside a folder of this machine's own it stays empty.
+TRACE_CACHE_DIR = VAR_DIR / "trace-cache"
+
 # How long reports and figures are kept; scores and grades stay. 0: for ever.
 KEEP_REPORTS_DAYS = positive_int("STAFFLOOP_KEEP_REPORTS_DAYS", 0, least=0)
 
@@ -182,6 +198,10 @@ STAFFLOOP_OPEN_REGISTRATION = strict_bool("STAFFLOOP_OPEN_REGISTRATION", EMBEDDE
 
 # Of a whole body, over REST and from pages; the longest text of a learner's own has a quarter of it.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2**20
+# Where a longer one is read: a trace, and what a form puts around it. It goes to a temporary file, not to memory.
+LONGER_BODIES = dict.fromkeys(
+    ("/api/v1/traces/", "/labs/traces/", "/admin/labs/trace/add/"), TRACE_LIMIT_BYTES + 2**16
+)
 
 # Limits of requests are counted in the cache: by each process for itself, or by all in one Redis.
 CACHES = {"default": cache_settings("CACHE_URL")}
@@ -235,6 +255,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "RunState": "labs.models.Run.State",
         "TaskAttemptState": "labs.models.TaskAttempt.State",
+        "TraceState": "labs.models.TraceFile.State",
         "AttemptState": "quiz.models.Attempt.State",
         "ActivityKind": "quiz.models.Activity.Kind",
         "QuestionKind": "quiz.models.QuestionVersion.Kind",
@@ -261,6 +282,7 @@ STATIC_ROOT = VAR_DIR / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "config.static.ManifestStorage"},
+    "traces": storage_settings("STAFFLOOP_TRACES_STORAGE", VAR_DIR / "traces"),
 }
 WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 FIXTURE_DIRS = [BASE_DIR / "fixtures"]

@@ -9,11 +9,15 @@ from django.forms import ModelForm
 from django.http import HttpRequest
 
 from labs.json_field import StorableJSONField
+from labs.leaderboard_admin import LeaderboardEntryAdmin
 from labs.models import Explanation, Figure, Lab, LabTask, Run, TaskAttempt
 from labs.reflection import checked_ticks
+from labs.trace_admin import TraceAdmin
 from quiz.admin.base import CarefulLists
 from quiz.admin.readonly import ReadOnly
 from quiz.errors import InvalidInput
+
+__all__ = ["LeaderboardEntryAdmin", "TraceAdmin"]
 
 
 @admin.register(Lab)
@@ -41,6 +45,9 @@ class LabTaskForm(ModelForm):
             "staff_points",
             "attempts_allowed",
             "published",
+            "leaderboard",
+            "leaderboard_metric",
+            "leaderboard_better",
         ]
 
 
@@ -48,7 +55,7 @@ class LabTaskForm(ModelForm):
 class LabTaskAdmin(CarefulLists):
     form = LabTaskForm
     list_display = ["activity", "lab", "kind", "attempts_allowed", "published", "rubric_is_good"]
-    list_filter = ["lab", "published"]
+    list_filter = ["lab", "published", "leaderboard"]
     list_select_related = ["activity", "lab"]
     search_fields = ["activity__title", "activity__slug"]
     autocomplete_fields = ["activity"]

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
-from labs.models import Run, Sweep, TaskAttempt
+from labs.models import FinalRun, Run, Sweep, TaskAttempt, TraceFile
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +55,28 @@ def send_sweep(pk: int) -> None:
         note_sent(Sweep.objects.filter(pk=pk))
 
 
+def send_trace_check(pk: int) -> None:
+    if publish("labs.check_trace", pk):
+        note_sent(TraceFile.objects.filter(pk=pk))
+
+
+def send_final_run(pk: int) -> bool:
+    """Whether the broker took the message."""
+    if is_sent := publish("labs.compute_final_run", pk):
+        note_sent(FinalRun.objects.filter(pk=pk))
+    return is_sent
+
+
 def send_drawing(pk: int) -> None:
     if publish("labs.draw_figures", pk):
         Run.objects.filter(pk=pk).update(figures_sent_at=Now())
 
 
-def note_sent(rows: models.QuerySet[Run] | models.QuerySet[TaskAttempt] | models.QuerySet[Sweep]) -> None:
+def note_sent(
+    rows: models.QuerySet[Run]
+    | models.QuerySet[TaskAttempt]
+    | models.QuerySet[Sweep]
+    | models.QuerySet[TraceFile]
+    | models.QuerySet[FinalRun],
+) -> None:
     rows.update(sent_at=Now())

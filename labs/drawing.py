@@ -2,8 +2,10 @@
 
 import base64
 import logging
+from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -37,6 +39,15 @@ def draw_run_figures(run_id: int) -> None:
     except (runner.JobFailed, runner.JobTimedOut) as exc:
         # The grade stands without its pictures; the sweeper asks again a few times.
         log.error("run %s: the figures could not be drawn: %s", run.public_id, exc)
+        return
+    store_figures(run, drawn)
+
+
+@transaction.atomic
+def store_figures(run: Run, drawn: dict[str, Any]) -> None:
+    """Nothing where the run was erased since. drawn: name → figure, as the child hands them back."""
+    # Locked, so that nobody erases it between our look and our write.
+    if not Run.objects.select_for_update(no_key=True).filter(pk=run.pk).values_list("pk"):
         return
     rows = [
         Figure(

@@ -20,7 +20,9 @@ from labs import dispatch, rubric, runner
 from labs.criteria import Unmeasured
 from labs.models import LabTask, Run, TaskAttempt, Worker
 from labs.outages import persistently, tolerant
+from labs.run_traces import files_of_run
 from labs.scheduling import claim_next, wake_for_waiting
+from labs.trace_storage import Unreadable
 from quiz.services import record_grade
 from simworkers import catalog, jobs, logs
 
@@ -32,6 +34,7 @@ WHAT_FAILED = {
     "memory": "The simulation needed more memory than it may take.",
     "crash": "The simulation crashed.",
     "invalid": "The simulation refused its parameters.",
+    "input": "The trace that it reads could not be fetched. That is our fault, not yours.",
     "version": "It was computed by another version of the lab.",
 }
 UNUSABLE = "The simulation's result could not be used. That is our fault, not yours."
@@ -100,7 +103,7 @@ def compute_report(run: Run) -> dict[str, Any]:
     """Run the simulation in the supervised child, renewing the lease while it computes."""
     report = runner.call(
         "run_job",
-        {"lab": run.lab.slug, "params": run.params, "seed": run.seed},
+        {"lab": run.lab.slug, "params": run.params, "seed": run.seed, "files": input_files(run)},
         limits=limits(),
         on_beat=tolerant(lambda steps: run.beat(settings.RUN_LEASE_S, steps)),
         beat_s=settings.RUN_HEARTBEAT_S,
@@ -111,6 +114,14 @@ def compute_report(run: Run) -> dict[str, Any]:
         found = f"computed by {checked['engine_version']}, submitted for {run.engine_version}: restart this worker"
         raise runner.JobFailed("version", found)
     return checked
+
+
+def input_files(run: Run) -> dict[str, str]:
+    """hash → path of what the run reads beside its parameters. JobFailed("input") where that cannot be had."""
+    try:
+        return persistently(lambda: files_of_run(run))
+    except Unreadable as exc:
+        raise runner.JobFailed("input", str(exc)) from exc
 
 
 def checked_report(run: Run, report: Any) -> dict[str, Any]:

@@ -20,6 +20,15 @@ from quiz.models import Activity, LoadedFile
 from simworkers import strict_json
 
 
+class LeaderboardFile(BaseModel):
+    """The metric of the lab by which those are ranked who wish to be."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    metric: str
+    better: LabTask.Better
+
+
 class TaskFile(BaseModel):
     """A task beside its lab. `prompt` names a Markdown file in the same folder."""
 
@@ -31,6 +40,7 @@ class TaskFile(BaseModel):
     prompt: str
     rubric: dict[str, Any]
     staff_points: list[str] = []
+    leaderboard: LeaderboardFile | None = None
 
 
 class LabFile(BaseModel):
@@ -107,6 +117,10 @@ def load_task(lab: Lab, content: TaskFile, path: Path) -> LabTask:
     task = LabTask.objects.filter(activity=activity).first() or LabTask(activity=activity, published=True)
     task.lab, task.kind, task.rubric = lab, content.kind, content.rubric
     task.staff_points = content.staff_points
+    board = content.leaderboard
+    task.leaderboard = board is not None
+    task.leaderboard_metric = board.metric if board else ""
+    task.leaderboard_better = board.better if board else LabTask.Better.MORE
     task.prompt, task.attempts_allowed = prompt_of(path, content), content.attempts_allowed
     save(task, path)
     return task

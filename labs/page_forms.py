@@ -9,40 +9,8 @@ from typing import Any
 
 from django.core.files.uploadedfile import UploadedFile
 
+from labs.labels import label
 from simworkers import strict_json
-
-# Words that a name spells in lower case and a reader does not.
-SPELLINGS = {
-    "gpu": "GPU",
-    "gpus": "GPUs",
-    "eplb": "EPLB",
-    "hbm": "HBM",
-    "kv": "KV",
-    "flops": "FLOPs",
-    "moe": "MoE",
-    "jpeg": "JPEG",
-    "mbytes": "MB",
-    "ttft": "TTFT",
-    "tpot": "TPOT",
-    "turn1": "turn 1",
-    "turn2": "turn 2",
-    "p99": "p99",
-    "num": "number of",
-    "german": "German",
-    "spanish": "Spanish",
-    "french": "French",
-}
-# A unit at the end of a name is shown as the unit.
-UNIT_SUFFIX = re.compile(r"(?<!_per)_(gb|mb|us|ms|px|s|percent)(?=_|$)")
-# A statistic at the end of a metric's name; in max_over_mean the mean is a part of the quantity.
-STATISTIC_SUFFIX = re.compile(r"(?<!over)_(mean|max|sum)$")
-
-
-def label(name: str) -> str:
-    """A name as words: redundant_slots_per_gpu → Redundant slots per GPU."""
-    words = STATISTIC_SUFFIX.sub(r",_\1", UNIT_SUFFIX.sub("", name)).split("_")
-    text = " ".join(SPELLINGS.get(word.strip(","), word) for word in words).replace(" ,", ",")
-    return text[:1].upper() + text[1:]
 
 
 @dataclass(frozen=True)
@@ -61,10 +29,13 @@ class Field:
     label: str
     unit: str
     help: str
-    control: str  # "choice", "switch", "number", "text", "long" (lines or their file), "picture" (a file) or "json"
+    # "choice", "trace" (a choice), "switch", "number", "text", "long" (lines or their file), "picture" (a file), "json"
+    control: str
     type: str  # JSON type of the value: "integer", "number", "boolean", "string", "array" or "object"
     minimum: Any = None
     maximum: Any = None
+    above: Any = None  # the value is larger than this, and smaller than `below`
+    below: Any = None
     limit_bytes: int | None = None  # of a long text as UTF-8, of a picture's file
     choices: tuple[Choice, ...] = ()
     value: str = ""
@@ -78,10 +49,12 @@ class Field:
 
     @property
     def bounds(self) -> str:
-        """The allowed range as text, for the help line."""
-        if self.control != "number" or self.minimum is None or self.maximum is None:
-            return ""
-        return f"{number_text(self.minimum)} to {number_text(self.maximum)}"
+        """The allowed range as a sentence, for the help line: From 1 to 8. Above 0, at most 100."""
+        if self.minimum is not None and self.maximum is not None:
+            return f"From {number_text(self.minimum)} to {number_text(self.maximum)}."
+        ends = {"above": self.above, "at least": self.minimum, "below": self.below, "at most": self.maximum}
+        told = ", ".join(f"{words} {number_text(end)}" for words, end in ends.items() if end is not None)
+        return f"{told[:1].upper()}{told[1:]}." if told else ""
 
     @property
     def described_by(self) -> str:
@@ -146,7 +119,7 @@ def build_field(name: str, part: Mapping[str, Any], pointer: str, value: Any) ->
     field = Field(
         name=name,
         pointer=pointer,
-        label=label(name),
+        label=label(name, part),
         unit=part.get("unit", ""),
         help=part.get("description", ""),
         control="text",
@@ -159,11 +132,19 @@ def build_field(name: str, part: Mapping[str, Any], pointer: str, value: Any) ->
             Choice(str(one), str(text), str(one) == str(value))
             for one, text in zip(part["enum"], texts, strict=True)
         )
-        return replace(field, control="choice", choices=choices)
+        return replace(field, control="trace" if is_trace(part) else "choice", choices=choices)
     if kind == "boolean":
         return replace(field, control="switch", checked=value in (True, "on", "true"))
     if kind in ("integer", "number"):
-        return replace(field, control="number", minimum=part.get("minimum"), maximum=part.get("maximum"))
+        limits = {**number_option(part), **part}
+        return replace(
+            field,
+            control="number",
+            minimum=limits.get("minimum"),
+            maximum=limits.get("maximum"),
+            above=limits.get("exclusiveMinimum"),
+            below=limits.get("exclusiveMaximum"),
+        )
     if kind in ("array", "object"):
         return replace(field, control="json", value=value if isinstance(value, str) else json_text(value))
     if takes_file(part):
@@ -178,12 +159,21 @@ def json_type(part: Mapping[str, Any]) -> str:
     return str(part.get("type") or (options[0] if options else "string"))
 
 
+def number_option(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of a value that may also be null, what is said of the number."""
+    return next((one for one in part.get("anyOf", ()) if one.get("type") in ("integer", "number")), {})
+
+
 def is_long_text(part: Mapping[str, Any]) -> bool:
     return part.get("format") == "textarea"
 
 
 def is_picture(part: Mapping[str, Any]) -> bool:
     return part.get("format") == "image"
+
+
+def is_trace(part: Mapping[str, Any]) -> bool:
+    return part.get("format") == "trace"
 
 
 def takes_file(part: Mapping[str, Any]) -> bool:

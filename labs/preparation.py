@@ -3,8 +3,10 @@
 import logging
 import uuid
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
@@ -12,6 +14,8 @@ from labs import runner
 from labs.execution import limits
 from labs.models import TaskAttempt
 from labs.outages import persistently, tolerant
+from labs.run_traces import digests_in, files_of_lab, locked_files, pinned
+from labs.trace_storage import Unreadable
 from simworkers import logs
 from simworkers.catalog import engine_version
 from simworkers.jobs import PreparedInstance
@@ -32,7 +36,11 @@ def prepare_attempt(attempt_id: int) -> None:
     free = preparable().filter(pk=attempt_id)
     if not persistently(lambda: free.update(lease=lease, lease_expires_at=expires, tries=F("tries") + 1)):
         return
-    attempt = TaskAttempt.objects.select_related("task__lab").get(pk=attempt_id)
+    attempt = (
+        TaskAttempt.objects.select_related("task__lab__default_trace__file").filter(pk=attempt_id).first()
+    )
+    if attempt is None:
+        return  # its learner was erased since
     held = TaskAttempt.objects.filter(pk=attempt_id, state=TaskAttempt.State.PREPARING, lease=lease)
 
     def beat(steps: tuple[int, int] | None) -> bool:
@@ -42,29 +50,44 @@ def prepare_attempt(attempt_id: int) -> None:
         with logs.bind(attempt=str(attempt.public_id)):
             drawn = runner.call(
                 "prepare_task",
-                {"lab": attempt.task.lab.slug, "kind": attempt.task.kind, "seed": attempt.draw_seed},
+                {
+                    "lab": attempt.task.lab.slug,
+                    "kind": attempt.task.kind,
+                    "seed": attempt.draw_seed,
+                    "files": persistently(lambda: files_of_lab(attempt.task.lab)),
+                },
                 limits=limits(),
                 on_beat=tolerant(beat),
                 beat_s=settings.RUN_HEARTBEAT_S,
             )
         prepared = PreparedInstance.model_validate(drawn)
+        params = pinned(attempt.task.lab, prepared.params)
+        persistently(lambda: open_drawn(attempt, held, prepared, params))
     except runner.JobStopped:
         return
-    except (runner.JobFailed, runner.JobTimedOut, ValueError) as exc:
+    except (runner.JobFailed, runner.JobTimedOut, Unreadable, ValueError) as exc:
         log.error("attempt %s: could not be prepared: %s", attempt.public_id, exc)
         persistently(lambda: give_up_or_wait(attempt, held))
+
+
+@transaction.atomic
+def open_drawn(
+    attempt: TaskAttempt, held: QuerySet[TaskAttempt], prepared: PreparedInstance, params: dict[str, Any]
+) -> None:
+    """The attempt with its instance, and with the files that this names. Unreadable where one was removed meanwhile."""
+    if held.select_for_update().first() is None:  # before its files: the order in which an erasure locks
         return
-    persistently(
-        lambda: held.update(
-            state=TaskAttempt.State.OPEN,
-            instance={"params": prepared.params, "seed": prepared.seed},
-            visible=prepared.visible,
-            engine_version=engine_version(attempt.task.lab.slug),
-            lease=None,
-            lease_expires_at=None,
-            opened_at=Now(),
-        )
+    files = locked_files(digests_in(attempt.task.lab, params))
+    held.update(
+        state=TaskAttempt.State.OPEN,
+        instance={"params": params, "seed": prepared.seed},
+        visible=prepared.visible,
+        engine_version=engine_version(attempt.task.lab.slug),
+        lease=None,
+        lease_expires_at=None,
+        opened_at=Now(),
     )
+    attempt.traces.set(files)
 
 
 def give_up_or_wait(attempt: TaskAttempt, held: QuerySet[TaskAttempt]) -> None:

@@ -1,4 +1,4 @@
-"""Numbers as people read them: metrics before and after, drawn scenarios, sheets of criteria."""
+"""Numbers as people read them, and drawn scenarios."""
 
 import re
 from collections.abc import Mapping
@@ -6,37 +6,57 @@ from dataclasses import dataclass
 from typing import Any
 
 from labs.criteria import is_number
-from labs.page_forms import label
+from labs.labels import label
 
 HEAT_LEVELS = 8
 # A longer text is named by its length.
 LONGEST_SHOWN = 200
-# Of a description: the table's columns say it already.
-PLACEMENT_SUFFIX = re.compile(r",? *(contiguous|chosen setting)\.$")
+# From so many µs on a time is told in the larger unit: in full digits none reaches 1,000 of the smaller one.
+TIME_STEPS = ((999_950, 10**6, "s"), (999.95, 10**3, "ms"))
+# Units that are counted, and are said of one without their last letter.
+COUNTED = re.compile(r"(\w{3,}|GPU)s")
 BYTE_STEPS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+# Of a unit: from here on it is told rather than the smaller one, of which 999.95 would be written as 1,000.
+NEARLY_ONE = 0.99995
 
 
-def figure_text(value: Any, unit: str = "") -> str:
-    """A value with its unit: 2550136832 bytes → 2.55 GB; 0.034 fraction → 3.4%; 3 GPU index → GPU 3."""
+def figure_text(value: Any, unit: str = "", zero: str = "") -> str:
+    """A value with its unit: 2550136832 bytes → 2.55 GB; 0.034 fraction → 3.4%; 3 GPU index → GPU 3.
+
+    zero: what 0 means, where a schema says that it is no amount.
+    """
     if value is None:
         return "not measured"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if zero and value == 0:
+        return zero
     if isinstance(value, str):
         return value if len(value) <= LONGEST_SHOWN else f"a text of {len(value):,} characters"
     if isinstance(value, list):
         return matrix_text(value)
+    if isinstance(value, Mapping):
+        return record_text(value)
     if unit == "0 or 1":
         return "yes" if value else "no"
     if unit == "fraction":
         return f"{significant(100 * value)}%"
     if unit.startswith("GPU index"):
-        return f"GPU {value}"
-    if unit == "bytes":
-        return bytes_text(value)
-    if unit in ("", "ratio", "count") or unit.endswith("index"):
+        return f"GPU {value:.0f}"
+    if unit in ("bytes", "bytes/s"):
+        return bytes_text(value) + unit.removeprefix("bytes")
+    if unit == "µs":
+        return time_text(value)
+    if is_bare(unit):
         return significant(value)
+    if value == 1 and COUNTED.fullmatch(unit):
+        unit = unit[:-1]
     return f"{significant(value)}{'' if unit == '%' else ' '}{unit}"
+
+
+def is_bare(unit: str) -> bool:
+    """Whether a number is shown without it."""
+    return unit in ("", "ratio", "count") or unit.endswith("index")
 
 
 def matrix_text(rows: list[Any]) -> str:
@@ -44,6 +64,14 @@ def matrix_text(rows: list[Any]) -> str:
     if is_matrix(rows):
         return f"{len(rows)} × {max(len(row) for row in rows)} numbers"
     return ", ".join(figure_text(one) for one in rows)
+
+
+def record_text(values: Mapping[str, Any]) -> str:
+    """Named values in one line; what is not set is left out."""
+    told = [
+        f"{label(name)}: {figure_text(one, unit_in(name))}" for name, one in values.items() if one is not None
+    ]
+    return ", ".join(told) or "nothing"
 
 
 def queue_text(before: int, wait_s: float | None, problem: str = "") -> str:
@@ -60,16 +88,42 @@ def duration_text(seconds: float) -> str:
     return f"about {seconds:.0f} s" if seconds < 90 else f"about {seconds / 60:.0f} min"
 
 
-def labelled(name: str, value: Any, unit: str = "") -> tuple[str, str]:
-    """(label, text) of a named value; a unit that the label names already is not said twice."""
-    words = label(name)
+def labelled(name: str, value: Any, unit: str = "", part: Mapping[str, Any] | None = None) -> tuple[str, str]:
+    """(label, text) of a named value; a unit that the label names already is not said twice.
+
+    part: what a schema says of it, its label before all.
+    """
+    words = label(name, part)
     said = unit != "bytes" and unit.casefold() in words.casefold().split()
-    return words, figure_text(value, "" if said else unit)
+    return words, figure_text(value, "" if said else unit, (part or {}).get("zero", ""))
+
+
+def titled(words: str, unit: str) -> str:
+    """With its unit, once: Step time (µs)."""
+    return words if not unit or unit.casefold() in words.casefold().split() else f"{words} ({unit})"
+
+
+def parameter(name: str, value: Any, part: Mapping[str, Any]) -> tuple[str, str]:
+    """(label, text) of what a run was asked for; part: what the schema says of it."""
+    if value in (None, ""):
+        return label(name, part), "none"
+    return labelled(name, value, part.get("unit", ""), part)
+
+
+def time_text(value_us: float) -> str:
+    """A time below 1,000 µs in µs, below 1,000 ms in ms, else in s."""
+    size, unit = time_unit(value_us)
+    return f"{significant(value_us / size)} {unit}"
+
+
+def time_unit(longest_us: float) -> tuple[int, str]:
+    """(µs in it, its name) of the unit in which times up to this one are told."""
+    return next(((size, unit) for least, size, unit in TIME_STEPS if abs(longest_us) >= least), (1, "µs"))
 
 
 def bytes_text(value: float) -> str:
     for size, unit in BYTE_STEPS:
-        if abs(value) >= size:
+        if abs(value) >= NEARLY_ONE * size:
             return f"{significant(value / size)} {unit}"
     return f"{significant(value)} bytes"
 
@@ -84,44 +138,6 @@ def significant(value: float) -> str:
         return f"{value:.2g}" if size >= 1e-4 else "below 0.0001"
     text = f"{value:,.{places}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-@dataclass(frozen=True)
-class MetricRow:
-    """A single-number metric. `before` is the same under the baseline, where the lab reports one."""
-
-    label: str
-    help: str
-    before: str
-    after: str
-
-
-def metric_rows(schema: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[MetricRow]:
-    """The scalars of a report in the schema's order; X and X_before share a row. Arrays are for figures."""
-    parts = {
-        name: part
-        for name, part in schema["properties"].items()
-        if part.get("type") in ("integer", "number") and name in metrics
-    }
-    partners = {name.replace("_before", "", 1): name for name in parts if "_before" in name}
-    rows = []
-    for name, part in parts.items():
-        if "_before" in name and name.replace("_before", "", 1) in parts:
-            continue
-        unit = part.get("unit", "")
-        before = partners.get(name)
-        told = part.get("description", "")
-        if before and told.startswith("The same"):
-            told = parts[before].get("description", told)
-        rows.append(
-            MetricRow(
-                label=label(name),
-                help=PLACEMENT_SUFFIX.sub(".", told),
-                before=figure_text(metrics[before], unit) if before else "",
-                after=figure_text(metrics[name], unit),
-            )
-        )
-    return rows
 
 
 @dataclass(frozen=True)
@@ -191,40 +207,76 @@ NAMING = ("balancer_placement", "placement")
 LONG_TEXT = 40
 
 
-def scenario(visible: Mapping[str, Any], params: Mapping[str, Any]) -> Scenario:
+def scenario(
+    visible: Mapping[str, Any], params: Mapping[str, Any], metrics: Mapping[str, Any] | None = None
+) -> Scenario:
     """The visible part of an instance: single values, numbers by name, tables of numbers or records, and sentences.
 
-    params: the lab's parameter schema, for the units of names that are parameters.
+    params, metrics: the lab's schemas, for the units of names that are theirs.
     """
     drawn = Scenario([], [], [], [], [])
-    properties = params.get("properties", {})
+    properties, measured = params.get("properties", {}), (metrics or {}).get("properties", {})
     for name, value in visible.items():
-        unit = properties.get(name, {}).get("unit") or unit_in(name)
-        if isinstance(value, Mapping) and value and all(is_number(one) for one in value.values()):
+        part = properties.get(name, {})
+        unit, words = part.get("unit") or unit_in(name) or metric_unit(name, measured), label(name, part)
+        if isinstance(value, Mapping) and (unit or are_comparable(value)) and is_series(value):
             largest = max(*value.values(), 0) or 1
             shares = [
-                Share(label(key), figure_text(one, unit), round(100 * max(one, 0) / largest, 2))
+                Share(
+                    label(key), figure_text(one, unit or unit_in(key)), round(100 * max(one, 0) / largest, 2)
+                )
                 for key, one in value.items()
             ]
-            drawn.series.append(Series(label(name), shares))
+            drawn.series.append(Series(words, shares))
         elif is_matrix(value):
             drawn.tables.append(heat_table(name, value))
         elif has_a_head(value):
             drawn.records.append(record_table(name, value))
         elif isinstance(value, str) and len(value) > LONG_TEXT:
-            drawn.notes.append(Fact(label(name), value))
+            drawn.notes.append(Fact(words, value))
         elif isinstance(value, list):
-            drawn.facts.append(Fact(label(name), ", ".join(figure_text(one, unit) for one in value)))
+            drawn.facts.append(Fact(words, ", ".join(figure_text(one, unit) for one in value)))
         else:
-            drawn.facts.append(Fact(*labelled(name, value, unit)))
+            drawn.facts.append(Fact(*labelled(name, value, unit, part)))
     return drawn
 
 
+def metric_unit(name: str, metrics: Mapping[str, Mapping[str, Any]]) -> str:
+    """Of a value that is called like a metric, or has one more word before it: today_interactivity_p10."""
+    _, _, rest = name.partition("_")
+    part = metrics.get(name) or metrics.get(rest) or {}
+    return str(part.get("unit", ""))
+
+
+def is_series(values: Mapping[str, Any]) -> bool:
+    """A bar says how numbers compare: one alone has none."""
+    return len(values) > 1 and all(is_number(one) for one in values.values())
+
+
+def are_comparable(values: Mapping[str, Any]) -> bool:
+    """Whether all are told in one unit, as far as their names say, or none has any."""
+    counted = {"tokens" if name.endswith("tokens") else unit_in(name) for name in values}
+    return len(counted) <= 1
+
+
+# By how a name spells it, wherever in the name: kv_gb_per_replica, step_us_with_1000_prefill_tokens.
+UNITS = {
+    "bytes": "bytes",
+    "gb": "GB",
+    "mb": "MB",
+    "kb": "kB",
+    "percent": "%",
+    "us": "µs",
+    "ms": "ms",
+    "s": "s",
+    "px": "px",
+}
+UNIT_IN_NAME = re.compile(r"(?<!_per)_(gb|mb|kb|percent|us|ms|s|px|bytes(?=$|_per_s$))(_per_s)?(?=_|$)")
+
+
 def unit_in(name: str) -> str:
-    for suffix, unit in (("_bytes", "bytes"), ("_gb", "GB"), ("_percent", "%"), ("_us", "µs"), ("_ms", "ms")):
-        if name.endswith(suffix):
-            return unit
-    return ""
+    found = UNIT_IN_NAME.search(name)
+    return UNITS[found[1]] + ("/s" if found[2] else "") if found else ""
 
 
 def is_matrix(value: Any) -> bool:
@@ -248,7 +300,7 @@ def has_a_head(value: Any) -> bool:
 def record_table(name: str, value: list[list[Any]]) -> RecordTable:
     """value: the names of the columns, then the rows. Names stay as they are, since a prompt speaks of them."""
     head, *rows = value
-    units = [unit_in(column) for column in head]
+    units = ["" if column.endswith("_s") else unit_in(column) for column in head]
     texts = [[figure_text(one, unit) for one, unit in zip(row, units, strict=True)] for row in rows]
     return RecordTable(title=label(name), columns=list(head), rows=texts)
 

@@ -6,11 +6,14 @@ from django.db import transaction
 from django.utils import timezone
 
 from labs.criteria import is_number
+from labs.labels import unit_of
 from labs.models import Explanation, Run
+from labs.run_traces import pinned
 from labs.services import submit_run
 from labs.validation import check_params
 from quiz.errors import Conflict, InvalidInput
 from quiz.models import Learner
+from quiz.services import lock_learner
 from quiz.storable import unstorable
 
 TEXT_LIMIT = 10_000
@@ -24,6 +27,7 @@ def require_graded(run: Run) -> None:
 @transaction.atomic
 def explain_run(*, run: Run, text: str) -> Explanation:
     """Store why it came out so. Once: the staff points are shown from here on."""
+    lock_learner(learner=run.learner)
     require_graded(run)
     if run.task_attempt is None:
         raise Conflict("Only the run of a task is explained.")
@@ -71,6 +75,8 @@ def vary_run(*, learner: Learner, run: Run, changes: Any) -> Run:
     if name not in run.lab.job.params.model_fields:
         raise InvalidInput([(f"/params/{name}", "is not a parameter here")])
     params = check_params(run.lab.job, {**run.params, name: value})
+    if run.lab.default_trace is not None:
+        params = pinned(run.lab, params)  # the default may be the run's own trace
     if params[name] == run.params.get(name):
         raise InvalidInput([(f"/params/{name}", "is the same as in the run itself")])
     return submit_run(learner=learner, lab=run.lab, params=params, seed=run.seed, varied_from=run)
@@ -94,7 +100,7 @@ def difference(run: Run) -> dict[str, Any]:
     rows = [
         {
             "name": name,
-            "unit": fields[name].get("unit", ""),
+            "unit": unit_of(fields[name], run.params),
             "before": before[name],
             "after": after[name],
             "change": after[name] - before[name],

@@ -114,10 +114,15 @@ def compare_prediction(
     ]
 
 
+def scalar_metrics(job: Job) -> dict[str, dict[str, Any]]:
+    """Name → JSON Schema of each metric that the lab reports as a single number."""
+    schema = job.metrics.model_json_schema()["properties"]
+    return {name: field for name, field in schema.items() if field.get("type") in ("integer", "number")}
+
+
 def unknown_names(rubric: Rubric, job: Job, kind: TaskKind) -> list[str]:
     """A sentence for each metric that the lab does not report as a single number, or field nobody predicts."""
-    schema = job.metrics.model_json_schema()["properties"]
-    scalars = {name for name, field in schema.items() if field.get("type") in ("integer", "number")}
+    scalars = scalar_metrics(job)
     problems = []
     for criterion in rubric.criteria:
         for name in criterion.metrics():

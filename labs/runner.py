@@ -52,7 +52,7 @@ class Limits:
 
 class JobFailed(Exception):
     """The call ended without a result. kind: "invalid" (the caller's mistake), "memory", "crash",
-    "version" (ours)."""
+    "input", "version" (ours)."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(kind, message)

@@ -8,20 +8,22 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 from django.db.models.functions import Now
 
 from labs import dispatch
-from labs.models import Lab, LabTask, Run, TaskAttempt
+from labs.models import Lab, LabTask, Run, TaskAttempt, TraceFile
+from labs.run_traces import digests_in, resolve_traces
 from labs.validation import check_params, check_submission
 from quiz.errors import Closed, Conflict, InvalidInput, TooMany, UsedUp
 from quiz.models import Learner, Offering
-from quiz.services import lock_enrollment
+from quiz.services import lock_enrollment, lock_learner
 from simworkers import catalog
 
 log = logging.getLogger(__name__)
 
 SEED_BITS = 63
+NOT_COUNTED = "It does not count; open another."
 
 
 def draw_seed(*, task: LabTask, offering: Offering, learner: Learner, number: int) -> int:
@@ -49,7 +51,7 @@ def open_attempt(
         raise Closed(f"{offering} is closed.")
     rows = TaskAttempt.objects.filter(task=task, offering=offering, learner=learner, practice=practice)
     unfinished = rows.filter(state__in=[TaskAttempt.State.PREPARING, TaskAttempt.State.OPEN]).first()
-    if unfinished is not None and not practice and not retire_if_outdated(unfinished):
+    if unfinished is not None and not practice and not retire_if_void(unfinished):
         return unfinished, False
     preparing = TaskAttempt.objects.filter(learner=learner, state=TaskAttempt.State.PREPARING).count()
     if preparing >= settings.RUNS_ACTIVE_PER_LEARNER:
@@ -72,11 +74,29 @@ def open_attempt(
     return attempt, True
 
 
-def retire_if_outdated(attempt: TaskAttempt) -> bool:
-    """End an attempt that another version of the lab has drawn, unless a run of it is under way; it does not count."""
-    if not attempt.is_outdated or attempt.runs.active().exists():
+def why_void(attempt: TaskAttempt) -> str:
+    """Why no run of an open attempt could be judged, none of it the learner's doing; empty where one could."""
+    if attempt.state != TaskAttempt.State.OPEN:
+        return ""
+    if attempt.is_outdated:
+        return "The lab was renewed after this attempt was drawn."
+    if drawn_traces(attempt).count() < len(drawn_digests(attempt)):
+        return "The trace that this attempt was drawn from is gone."
+    return ""
+
+
+def why_ended(attempt: TaskAttempt) -> str:
+    """As why_void; empty also while a run is under way, which is left to it."""
+    why = why_void(attempt)
+    return "" if why and attempt.runs.active().exists() else why
+
+
+def retire_if_void(attempt: TaskAttempt) -> bool:
+    """End an attempt of which no run can be judged, unless one is under way; it does not count."""
+    why = why_ended(attempt)
+    if not why:
         return False
-    error = "The lab was renewed after this attempt was drawn. It does not count; open another."
+    error = f"{why} {NOT_COUNTED}"
     TaskAttempt.objects.filter(pk=attempt.pk).update(state=TaskAttempt.State.FAILED, error=error)
     return True
 
@@ -102,7 +122,7 @@ def submit_run(
 
     The learner's row is locked while the limit of active runs is counted.
     """
-    Learner.objects.select_for_update().get(pk=learner.pk)
+    lock_learner(learner=learner)
     if Run.objects.for_learner(learner).active().count() >= settings.RUNS_ACTIVE_PER_LEARNER:
         raise TooMany(
             f"At most {settings.RUNS_ACTIVE_PER_LEARNER} runs at a time; wait for one, or cancel it."
@@ -115,12 +135,33 @@ def submit_run(
         run.varied_from = varied_from
     else:
         run = submit_for_attempt(learner, lab, task_attempt, params, prediction, artefact, seed)
+    run.params, traces = resolve_traces(learner, lab, run.params, granted=granted_traces(run))
     run.engine_version = catalog.engine_version(lab.slug)
     run.is_long = lab.job.expected_seconds(lab.job.params.model_validate(run.params)) > settings.RUN_LONG_S
     run.save()
+    if traces:
+        run.traces.set(traces)
     log.info("run %s: queued for %s", run.public_id, lab.slug)
     dispatch.on_commit(partial(dispatch.send_run, run.pk))
     return run
+
+
+def drawn_digests(attempt: TaskAttempt) -> set[str]:
+    """Hashes of the traces that its instance names; none while it is being prepared."""
+    return digests_in(attempt.task.lab, attempt.instance["params"]) if attempt.instance else set()
+
+
+def drawn_traces(attempt: TaskAttempt) -> QuerySet[TraceFile]:
+    return TraceFile.objects.filter(digest__in=drawn_digests(attempt))
+
+
+def granted_traces(run: Run) -> QuerySet[TraceFile]:
+    """Files that this new run may read whoever holds them now: those that its attempt was drawn from, and those that
+    the run which it varies has read.
+    """
+    if run.task_attempt is not None:
+        return drawn_traces(run.task_attempt)
+    return run.varied_from.traces.all() if run.varied_from else TraceFile.objects.none()
 
 
 def submit_for_attempt(
@@ -166,8 +207,8 @@ def refuse_unless_open(attempt: TaskAttempt) -> None:
         raise Conflict("The attempt could not be prepared and counts nowhere; open another.")
     if attempt.state == TaskAttempt.State.GRADED:
         raise UsedUp("This attempt is used up: its run has been graded.")
-    if attempt.is_outdated:
-        raise Conflict("The lab was renewed after this attempt was drawn. It does not count; open another.")
+    if why := why_void(attempt):
+        raise Conflict(f"{why} {NOT_COUNTED}")
     if not attempt.offering.is_open:
         raise Closed(f"{attempt.offering} is closed.")
     if attempt.runs.active().exists():

@@ -15,18 +15,24 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from labs import dispatch
+from labs.final_runs import send_unheard_final_runs
+from labs.leaderboard import add_missing_final_runs
 from labs.models import Run, TaskAttempt, Worker
 from labs.preparation import preparable
 from labs.retention import remove_old_reports
 from labs.scheduling import fail_versions_without_worker, fair_order, free_slots
 from labs.streaming.tickets import forget_old_tickets
 from labs.sweeps import unheard_sweeps
+from labs.trace_checks import unheard_checks
+from labs.trace_storage import remove_orphans
+from labs.traces import remove_unneeded
 from quiz.services import forget_old_answers
 
 log = logging.getLogger(__name__)
 
 # After an outage of the database, how many heartbeats the living have to renew their leases.
 GRACE_HEARTBEATS = 3
+TIDY_INTERVAL_S = 3600.0
 
 
 def sweep(*, reap: bool = True) -> None:
@@ -42,7 +48,11 @@ def sweep(*, reap: bool = True) -> None:
         dispatch.send_preparation(pk)
     for pk in unheard_sweeps():
         dispatch.send_sweep(pk)
+    for pk in unheard_checks():
+        dispatch.send_trace_check(pk)
     ask_for_drawings(free)
+    add_missing_final_runs()
+    send_unheard_final_runs(free)
     forget_dead_workers()
     forget_old_answers()
     forget_old_tickets()
@@ -122,6 +132,12 @@ def forget_dead_workers() -> None:
     Worker.objects.filter(seen_at__lt=Now() - timedelta(days=1)).delete()
 
 
+def tidy_traces() -> None:
+    """Files of traces that nobody needs any more, and those that a killed process has left without a row."""
+    remove_unneeded()
+    remove_orphans()
+
+
 class Sweeper:
     """The timer: a daemon thread that sweeps until told to stop."""
 
@@ -129,6 +145,7 @@ class Sweeper:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sweeper", daemon=True)
         self._reap_from = 0.0  # time.monotonic() seconds
+        self._tidy_from = 0.0
 
     def start(self, worker: Worker) -> None:
         """Sweep, and report this worker alive, until told to stop."""
@@ -156,6 +173,9 @@ class Sweeper:
         if time.monotonic() - begun > settings.RUN_HEARTBEAT_S:
             self._spare_the_living()
         sweep(reap=time.monotonic() >= self._reap_from)
+        if time.monotonic() >= self._tidy_from:
+            self._tidy_from = time.monotonic() + TIDY_INTERVAL_S
+            tidy_traces()
 
     def _spare_the_living(self) -> None:
         self._reap_from = time.monotonic() + GRACE_HEARTBEATS * settings.RUN_HEARTBEAT_S

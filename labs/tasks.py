@@ -8,7 +8,7 @@ from typing import Any
 from celery import shared_task
 from celery.signals import worker_init, worker_ready, worker_shutdown
 
-from labs import drawing, execution, preparation, runner, sweeps
+from labs import drawing, execution, final_runs, preparation, runner, sweeps, trace_checks
 from labs.models import Worker
 from labs.outages import persistently
 from labs.scheduling import register_worker
@@ -39,9 +39,19 @@ def draw_figures(run_id: int) -> None:
     drawing.draw_run_figures(run_id)
 
 
+@shared_task(name="labs.compute_final_run")
+def compute_final_run(final_run_id: int) -> None:
+    final_runs.compute_final_run(final_run_id)
+
+
 @shared_task(name="labs.compute_sweep")
 def compute_sweep(sweep_id: int) -> None:
     sweeps.compute_sweep(sweep_id)
+
+
+@shared_task(name="labs.check_trace")
+def check_trace(file_id: int) -> None:
+    trace_checks.check_trace(file_id)
 
 
 @worker_init.connect

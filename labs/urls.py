@@ -1,6 +1,6 @@
 from django.urls import path
 
-from labs.api import attempts, figures, labs, reflection, runs, sweeps, tasks
+from labs.api import attempts, figures, labs, leaderboard, reflection, runs, sweeps, tasks, traces
 from labs.streaming.api import RunEvents, StreamTickets
 
 urlpatterns = [
@@ -13,7 +13,15 @@ urlpatterns = [
     path("tasks/<slug:slug>/", tasks.TaskDetail.as_view(), name="api-task"),
     path("tasks/<slug:slug>/schemas/<slug:name>/", tasks.TaskSchema.as_view(), name="api-task-schema"),
     path("tasks/<slug:slug>/attempts/", attempts.TaskAttempts.as_view(), name="api-task-attempts"),
+    path("tasks/<slug:slug>/leaderboard/", leaderboard.Leaderboard.as_view(), name="api-task-leaderboard"),
+    path(
+        "tasks/<slug:slug>/leaderboard/entry/",
+        leaderboard.OwnEntry.as_view(),
+        name="api-task-leaderboard-entry",
+    ),
     path("task-attempts/<uuid:public_id>/", attempts.TaskAttemptDetail.as_view(), name="api-task-attempt"),
+    path("traces/", traces.TraceList.as_view(), name="api-traces"),
+    path("traces/<uuid:public_id>/", traces.TraceDetail.as_view(), name="api-trace"),
     path("runs/", runs.RunList.as_view(), name="api-runs"),
     path("runs/<uuid:public_id>/", runs.RunDetail.as_view(), name="api-run"),
     path("runs/<uuid:public_id>/cancellation/", runs.RunCancellation.as_view(), name="api-run-cancellation"),

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from labs import rubric, runner
 from labs.criteria import EDGE, Unmeasured
-from labs.execution import Unusable, checked_report, limits, rubric_of
+from labs.execution import Unusable, checked_report, input_files, limits, rubric_of
 from labs.models import Run
 
 FIRST = 10  # differences that are named; all are counted
@@ -89,7 +89,7 @@ def verify_run(run: Run) -> Verification:
 def recomputed_report(run: Run) -> dict[str, Any]:
     report = runner.call(
         "run_job",
-        {"lab": run.lab.slug, "params": run.params, "seed": run.seed},
+        {"lab": run.lab.slug, "params": run.params, "seed": run.seed, "files": input_files(run)},
         limits=limits(),
         on_beat=lambda steps: True,
     )

@@ -15,9 +15,10 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from labs import services
-from labs.api import examples
+from labs.api.examples import tasks as examples
 from labs.api.polling import POLL_S
 from labs.api.tasks import published_tasks
+from labs.exploration import explore_path
 from labs.models import Run, TaskAttempt
 from quiz.api.fields import TrueOrFalse, WholeNumber
 from quiz.api.idempotency import idempotent
@@ -46,6 +47,10 @@ class TaskAttemptSerializer(serializers.ModelSerializer[TaskAttempt]):
     attempts_left = serializers.SerializerMethodField()
     runs = serializers.SerializerMethodField(help_text="URLs of this attempt's runs.")
     runs_url = serializers.SerializerMethodField(help_text="Where to submit a run.")
+    explore_url = serializers.SerializerMethodField(
+        help_text="The lab's page for a free run, its form filled with what is shown of the instance, and with all of "
+        "it once a run is graded; null until the instance is drawn, and where there is none."
+    )
 
     class Meta:
         model = TaskAttempt
@@ -67,6 +72,7 @@ class TaskAttemptSerializer(serializers.ModelSerializer[TaskAttempt]):
             "opened_at",
             "runs",
             "runs_url",
+            "explore_url",
         ]
 
     def get_seed(self, attempt: TaskAttempt) -> int | None:
@@ -89,6 +95,10 @@ class TaskAttemptSerializer(serializers.ModelSerializer[TaskAttempt]):
 
     def get_runs_url(self, attempt: TaskAttempt) -> str:
         return reverse("api-lab-runs", args=[attempt.task.lab.slug], request=self.context["request"])
+
+    def get_explore_url(self, attempt: TaskAttempt) -> str | None:
+        path = explore_path(attempt)
+        return self.context["request"].build_absolute_uri(path) if path else None
 
 
 class TaskAttempts(generics.ListAPIView[TaskAttempt]):

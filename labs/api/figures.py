@@ -14,8 +14,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from labs.api import examples
 from labs.api.disclosure import HEAVY, FigureLinkSerializer
+from labs.api.examples import runs as examples
 from labs.api.renderers import CsvRenderer, PngRenderer, SvgRenderer, VegaLiteRenderer
 from labs.models import Figure, Run
 from quiz.api.schema import example, problems

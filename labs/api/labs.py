@@ -11,7 +11,8 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 from rest_framework.views import APIView
 
-from labs.api import examples
+from labs.api.examples import labs as examples
+from labs.api.examples.shared import schema_examples
 from labs.api.renderers import SchemaRenderer
 from labs.api.schemas import (
     LAB_SCHEMAS,
@@ -104,7 +105,7 @@ class LabSchema(APIView):
         summary="A lab's JSON Schema: parameters, metrics or report",
         parameters=[OpenApiParameter("name", str, OpenApiParameter.PATH, enum=LAB_SCHEMAS)],
         responses={200: OpenApiTypes.OBJECT},
-        examples=examples.schema_examples("Parameters, cut short", examples.PARAMETER_SCHEMA),
+        examples=schema_examples("Parameters, cut short", examples.PARAMETER_SCHEMA),
     )
     def get(self, request: Request, slug: str, name: str) -> Response:
         lab = get_object_or_404(Lab, slug=slug)

@@ -10,11 +10,12 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from labs import reflection
-from labs.api import examples
 from labs.api.disclosure import RunSerializer
+from labs.api.examples import runs as examples
+from labs.api.examples.shared import RUN_ID
 from labs.api.polling import POLL_S
 from labs.models import Explanation, Run
-from quiz.api.fields import TrueOrFalse
+from quiz.api.fields import TrueOrFalse, Words
 from quiz.api.idempotency import idempotent
 from quiz.api.schema import example, problems, request_example, sends_location, sends_retry_after
 from quiz.asking import learner_of
@@ -44,7 +45,7 @@ VARIED_RUN = {
     "task_attempt": None,
     "seed": 11,
     "prediction": None,
-    "varied_from": examples.RUN_ID,
+    "varied_from": RUN_ID,
 }
 
 
@@ -71,7 +72,7 @@ class ExplanationSerializer(serializers.ModelSerializer[Explanation]):
 
 
 class WriteExplanationSerializer(serializers.Serializer[Any]):
-    text = serializers.CharField(
+    text = Words(
         max_length=reflection.TEXT_LIMIT, help_text="Why the run came out as it did, in your own words."
     )
 

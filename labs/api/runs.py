@@ -17,9 +17,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from labs import services
-from labs.api import examples
 from labs.api.attempts import own_attempts
 from labs.api.disclosure import RunRowSerializer, RunSerializer
+from labs.api.examples import runs as examples
 from labs.api.polling import POLL_S
 from labs.models import Lab, Run
 from quiz.api.fields import WholeNumber

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from labs.api import examples
+from labs.api.examples import labs as examples
 from labs.models import Lab, Sweep
 from labs.sweeps import ask_for_sweep
 from quiz.api.schema import example, problems, sends_retry_after

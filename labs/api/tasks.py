@@ -19,7 +19,8 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 from rest_framework.views import APIView
 
-from labs.api import examples
+from labs.api.examples import tasks as examples
+from labs.api.examples.shared import schema_examples
 from labs.api.renderers import SchemaRenderer
 from labs.api.schemas import (
     TASK_SCHEMAS,
@@ -28,6 +29,7 @@ from labs.api.schemas import (
     prediction_schema,
     task_schemas,
 )
+from labs.leaderboard import board_facts
 from labs.models import LabTask
 from quiz.api.schema import example
 from quiz.markdown import render
@@ -41,6 +43,16 @@ class CriterionSerializer(serializers.Serializer[Any]):
     kind = serializers.CharField()
     points = serializers.DecimalField(max_digits=7, decimal_places=2)
     requires = serializers.ListField(child=serializers.CharField())
+
+
+class BoardFactsSerializer(serializers.Serializer[Any]):
+    """How those are ranked who enter a task's leaderboard."""
+
+    url = serializers.CharField()
+    metric = serializers.CharField(help_text="By the lab's schema `metrics`, measured on the final instance.")
+    description = serializers.CharField()
+    unit = serializers.CharField()
+    more_is_better = serializers.BooleanField()
 
 
 class LabTaskSerializer(serializers.ModelSerializer[LabTask]):
@@ -60,6 +72,7 @@ class LabTaskSerializer(serializers.ModelSerializer[LabTask]):
         help_text="How it is judged; null while the stored rubric cannot be read, which is our fault."
     )
     attempts_url = serializers.SerializerMethodField()
+    leaderboard = serializers.SerializerMethodField(help_text="Null where the task has none.")
 
     class Meta:
         model = LabTask
@@ -77,6 +90,7 @@ class LabTaskSerializer(serializers.ModelSerializer[LabTask]):
             "criteria",
             "attempts_allowed",
             "attempts_url",
+            "leaderboard",
         ]
 
     def get_url(self, task: LabTask) -> str:
@@ -112,6 +126,13 @@ class LabTaskSerializer(serializers.ModelSerializer[LabTask]):
         rubric = task.readable_rubric()
         return CriterionSerializer(rubric.criteria, many=True).data if rubric else None
 
+    @extend_schema_field(BoardFactsSerializer(allow_null=True))
+    def get_leaderboard(self, task: LabTask) -> dict[str, Any] | None:
+        if not task.leaderboard:
+            return None
+        url = reverse("api-task-leaderboard", args=[task.slug], request=self.context["request"])
+        return {"url": url, **board_facts(task)}
+
 
 def published_tasks() -> QuerySet[LabTask]:
     return LabTask.objects.filter(published=True).select_related("activity", "lab")
@@ -142,7 +163,7 @@ class TaskList(generics.ListAPIView[LabTask]):
         operation_id="read_task",
         tags=["tasks"],
         summary="One task: prompt, open parameters, prediction, criteria",
-        examples=[example("A task", examples.TASK)],
+        examples=[example("A task", examples.TASK), example("With a leaderboard", examples.RANKED_TASK)],
     )
 )
 class TaskDetail(generics.RetrieveAPIView[LabTask]):
@@ -163,7 +184,7 @@ class TaskSchema(APIView):
         summary="A task's JSON Schema: open parameters, prediction, or artefact where it takes one",
         parameters=[OpenApiParameter("name", str, OpenApiParameter.PATH, enum=TASK_SCHEMAS)],
         responses={200: OpenApiTypes.OBJECT},
-        examples=examples.schema_examples("A prediction", examples.PREDICTION_SCHEMA),
+        examples=schema_examples("A prediction", examples.PREDICTION_SCHEMA),
     )
     def get(self, request: Request, slug: str, name: str) -> Response:
         task = get_object_or_404(published_tasks(), activity__slug=slug)

@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from labs.models.lab import LabTask
+from labs.models.traces import TraceFile
 from quiz.models import Offering
 from simworkers.catalog import engine_version
 
@@ -40,6 +41,12 @@ class TaskAttempt(models.Model):
         max_length=64,
         blank=True,
         help_text="Of the lab when the instance was drawn; another one cannot judge it.",
+    )
+    traces = models.ManyToManyField(
+        TraceFile,
+        blank=True,
+        related_name="attempts",
+        help_text="The files that its instance names; kept for as long as a run of it may be submitted.",
     )
     prediction = models.JSONField(null=True, help_text="Locked by the first run submitted.")
     tries = models.PositiveSmallIntegerField(default=0, help_text="How often a worker began to prepare it.")

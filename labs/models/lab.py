@@ -8,9 +8,11 @@ from django.db import models
 from pydantic import ValidationError as InvalidRubric
 
 from labs.criteria import AnyCriterion
-from labs.rubric import Rubric, unknown_names
+from labs.models.traces import Trace
+from labs.rubric import Rubric, scalar_metrics, unknown_names
 from quiz.models import Activity
 from simworkers import catalog, jobs
+from simworkers.inputs import trace_fields
 
 log = logging.getLogger(__name__)
 
@@ -21,9 +23,23 @@ class Lab(models.Model):
     slug = models.SlugField(unique=True)
     title = models.CharField(max_length=200)
     summary = models.TextField(blank=True, help_text="Markdown.")
+    default_trace = models.ForeignKey(
+        Trace,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="default_of",
+        limit_choices_to={"learner": None, "file__state": "ready"},
+        help_text="What the value default means where this lab takes a recorded trace; one that is offered.",
+    )
 
     def __str__(self) -> str:
         return self.title
+
+    @property
+    def opening(self) -> str:
+        """The summary's first paragraph, for lists."""
+        return self.summary.partition("\n\n")[0]
 
     @property
     def job(self) -> jobs.Job:
@@ -33,10 +49,16 @@ class Lab(models.Model):
     def clean(self) -> None:
         if self.slug not in catalog.job_names():
             raise ValidationError({"slug": f"No such job; there are: {', '.join(catalog.job_names())}."})
+        if self.default_trace_id and not trace_fields(self.job.params):
+            raise ValidationError({"default_trace": "This lab takes no recorded trace."})
 
 
 class LabTask(models.Model):
     """A graded task: what is drawn, what the learner may set, and how the report is judged."""
+
+    class Better(models.TextChoices):
+        MORE = "more", "More is better"
+        LESS = "less", "Less is better"
 
     activity = models.OneToOneField(Activity, on_delete=models.CASCADE, related_name="lab_task")
     lab = models.ForeignKey(Lab, on_delete=models.PROTECT, related_name="tasks")
@@ -50,6 +72,15 @@ class LabTask(models.Model):
     )
     attempts_allowed = models.PositiveSmallIntegerField(default=3)
     published = models.BooleanField(default=False)
+    leaderboard = models.BooleanField(
+        default=False, help_text="Learners may let themselves be ranked, each under a name of their choosing."
+    )
+    leaderboard_metric = models.CharField(
+        max_length=100,
+        blank=True,
+        help_text="A single-number metric of the lab, measured on the final instance.",
+    )
+    leaderboard_better = models.CharField(max_length=4, choices=Better, default=Better.MORE)
 
     def __str__(self) -> str:
         return self.activity.title
@@ -90,6 +121,7 @@ class LabTask(models.Model):
                 errors["kind"] = f"The lab {self.lab.slug} knows: {known}."
             else:
                 errors |= self.rubric_errors()
+            errors |= self.leaderboard_errors()
         points = self.staff_points
         if not isinstance(points, list) or not all(
             isinstance(point, str) and point.strip() for point in points
@@ -110,3 +142,12 @@ class LabTask(models.Model):
             }
         problems = unknown_names(parsed, self.lab.job, self.task_kind)
         return {"rubric": problems} if problems else {}
+
+    def leaderboard_errors(self) -> dict[str, str]:
+        name = self.leaderboard_metric
+        if not name:
+            missing = "A leaderboard needs a metric to rank by."
+            return {"leaderboard_metric": missing} if self.leaderboard else {}
+        if name not in scalar_metrics(self.lab.job):
+            return {"leaderboard_metric": f"The lab {self.lab.slug} has no single-number metric {name!r}."}
+        return {}

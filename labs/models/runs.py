@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 
 from labs.models.attempts import TaskAttempt
 from labs.models.lab import Lab
+from labs.models.traces import TraceFile
 from labs.models.workers import Worker
 
 
@@ -73,6 +74,12 @@ class Run(models.Model):
         on_delete=models.SET_NULL,
         related_name="variations",
         help_text="The run that this one repeats with one cause altered.",
+    )
+    traces = models.ManyToManyField(
+        TraceFile,
+        blank=True,
+        related_name="runs",
+        help_text="The files that its parameters name; kept for as long as its report.",
     )
     seed = models.BigIntegerField()
     prediction = models.JSONField(null=True)

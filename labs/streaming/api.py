@@ -26,7 +26,7 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 from rest_framework.views import APIView
 
-from labs.api import examples
+from labs.api.examples import runs as examples
 from labs.api.renderers import EventStreamRenderer
 from labs.models import Run
 from labs.streaming.events import BEFORE_ALL, GRADED, Position, Snapshot, events_after, position_of

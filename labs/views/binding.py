@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from labs.page_forms import label
+from labs.labels import label
 
 # Of shares of modelled time: what binds, with its verb.
 BINDING = {

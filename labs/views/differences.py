@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from labs.api.schemas import lab_schema
+from labs.labels import label
 from labs.models import LabTask, Run
-from labs.page_forms import label
-from labs.presentation import figure_text, labelled, significant
+from labs.presentation import figure_text, parameter, significant
 from labs.reflection import difference
+from labs.views.trace_choices import named
 
 MINUS = "−"
-# Numbers that name a thing or answer yes or no: they have another value, not a larger one.
-NO_AMOUNT = ("0 or 1", "index")
+YES_OR_NO = "0 or 1"
 FIRST = 8
 
 
@@ -60,7 +60,7 @@ def difference_of(run: Run) -> Difference | None:
     changes = [(row["change"] != 0, change_of(row, parts[row["name"]])) for row in rows]
     changed = [change for differs, change in changes if differs]
     return Difference(
-        altered=altered_of(found["altered"], lab_schema(run.lab.job, "parameters")),
+        altered=altered_of(run, found["altered"]),
         first=changed[:FIRST],
         others=changed[FIRST:],
         same=[change for differs, change in changes if not differs],
@@ -77,37 +77,37 @@ def judged_metrics(run: Run) -> set[str]:
     return names
 
 
-def altered_of(rows: list[dict[str, Any]], schema: Mapping[str, Any]) -> list[Altered]:
-    units = {name: part.get("unit", "") for name, part in schema["properties"].items()}
+def altered_of(run: Run, rows: list[dict[str, Any]]) -> list[Altered]:
+    properties = lab_schema(run.lab.job, "parameters")["properties"]
     return [
         Altered(
-            label(row["name"]),
-            *(
-                labelled(row["name"], row[when], units.get(row["name"], ""))[1]
-                for when in ("before", "after")
-            ),
+            label(row["name"], part),
+            *(parameter(row["name"], named(run, row[when]), part)[1] for when in ("before", "after")),
         )
         for row in rows
+        for part in (properties.get(row["name"], {}),)
     ]
 
 
 def change_of(row: Mapping[str, Any], part: Mapping[str, Any]) -> Change:
-    unit = row["unit"]
+    unit, zero = row["unit"], part.get("zero", "")
     return Change(
-        label=label(row["name"]),
+        label=label(row["name"], part),
         help=part.get("description", ""),
-        before=figure_text(row["before"], unit),
-        after=figure_text(row["after"], unit),
+        before=figure_text(row["before"], unit, zero),
+        after=figure_text(row["after"], unit, zero),
         change=change_text(row["before"], row["after"], unit),
     )
 
 
 def change_text(before: float, after: float, unit: str) -> str:
-    """With its sign, and relative to before where that says something: −120 µs (−5.7%); a share in points."""
+    """With its sign, and relative to before where that says something: −120 µs (−5.7%); a share in points; yes → no."""
     change = after - before
     if change == 0:
         return "same"
-    if any(mark in unit for mark in NO_AMOUNT):
+    if unit == YES_OR_NO:
+        return f"{figure_text(before, unit)} → {figure_text(after, unit)}"
+    if "index" in unit:  # it names a thing: another, not a larger one
         return "other"
     sign = "+" if change > 0 else MINUS
     if unit == "fraction":
@@ -130,7 +130,7 @@ def altered_text(run: Run) -> str:
         for name, value in run.params.items()
         if value != origin.params.get(name)
     ]
-    shown = altered_of(rows, lab_schema(run.lab.job, "parameters"))
+    shown = altered_of(run, rows)
     return "; ".join(f"{one.label}: {one.before} → {one.after}" for one in shown)
 
 

@@ -11,10 +11,12 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from labs import page_forms, services
 from labs.api.schemas import lab_schema
-from labs.models import Lab, LabTask, Run
+from labs.exploration import explore_path, start_values
+from labs.models import Lab, LabTask, Run, TaskAttempt
 from labs.sweeps import NotComputed, ask_for_sweep
 from labs.views.forms import error_texts, page_of_run, run_page_pattern, summary
 from labs.views.sweeps import sweep_view
+from labs.views.trace_choices import with_trace_choices
 from quiz.asking import learner_of
 from quiz.errors import InvalidInput, Refusal
 from quiz.models import Learner, Offering
@@ -47,7 +49,10 @@ def lab(request: HttpRequest, slug: str) -> HttpResponse:
     learner = learner_of(request)
     row = get_object_or_404(Lab, slug=slug)
     schema = lab_schema(row.job, "parameters")
-    values: dict[str, Any] = earlier_values(learner, row, request.GET.get("from"))
+    attempt = explored_attempt(learner, row, request.GET.get("attempt"))
+    values: dict[str, Any] = (
+        start_values(attempt) if attempt else earlier_values(learner, row, request.GET.get("from"))
+    )
     errors: dict[str, str] = {}
     refusal: Refusal | None = None
     if request.method == "POST":
@@ -65,11 +70,13 @@ def lab(request: HttpRequest, slug: str) -> HttpResponse:
             )
         except Refusal as exc:
             refusal, errors, values = exc, error_texts(exc), {**values, "seed": seed}
-    groups = page_forms.build(schema, at="/params", values=values, errors=errors)
+    shown = with_trace_choices(schema, learner=learner, lab=row, values=values)
+    groups = page_forms.build(shown, at="/params", values=values, errors=errors)
     groups += page_forms.build(SEED_SCHEMA, at="", values=values, errors=errors)
     context = {
         "here": "labs",
         "lab": row,
+        "filled_from": attempt,
         "groups": groups,
         "problems": summary(refusal, groups) if refusal else [],
         "takes_files": any(field.takes_file for field in page_forms.fields_of(groups)),
@@ -89,7 +96,10 @@ def sweep_context(lab: Lab, query: Mapping[str, str]) -> dict[str, Any]:
         sweep = ask_for_sweep(lab=lab)
     except NotComputed:
         return {"has_sweep": True, "sweep_failed": True}
-    return {"has_sweep": True, "sweep": sweep_view(sweep.data, query) if sweep.data else None}
+    if not sweep.data:
+        return {"has_sweep": True, "sweep": None}
+    schemas = (lab_schema(lab.job, name) for name in ("parameters", "metrics"))
+    return {"has_sweep": True, "sweep": sweep_view(sweep.data, query, *schemas)}
 
 
 def earlier_values(learner: Learner, lab: Lab, run_id: str | None) -> dict[str, Any]:
@@ -102,6 +112,18 @@ def earlier_values(learner: Learner, lab: Lab, run_id: str | None) -> dict[str, 
     except ValidationError:
         return {}
     return {**run.params, "seed": run.seed} if run else {}
+
+
+def explored_attempt(learner: Learner, lab: Lab, attempt_id: str | None) -> TaskAttempt | None:
+    """The learner's attempt that the form is to start from, if it has an instance that may be explored."""
+    if not attempt_id:
+        return None
+    try:
+        rows = TaskAttempt.objects.filter(learner=learner, task__lab=lab, public_id=attempt_id)
+        attempt = rows.select_related("task__activity", "task__lab").first()
+    except ValidationError:
+        return None
+    return attempt if attempt and explore_path(attempt) else None
 
 
 def tasks_of(learner: Learner, lab: Lab) -> list[tuple[Offering, LabTask]]:

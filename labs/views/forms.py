@@ -3,13 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from django.http import HttpRequest
 from django.urls import reverse
 
 from labs import page_forms
 from labs.api.schemas import lab_schema
 from labs.models import Lab, Run
 from labs.page_forms import Choice, Field, Group
-from quiz.errors import Refusal
+from quiz.api.throttling import SubmissionThrottle
+from quiz.errors import Refusal, TooMany
 
 NO_ID = "00000000-0000-0000-0000-000000000000"
 
@@ -21,6 +23,23 @@ class Problem:
     anchor: str
     name: str
     text: str
+
+
+class _Submission:
+    """What SubmissionThrottle looks for in a view."""
+
+    submits = True
+
+
+def refuse_too_many(request: HttpRequest) -> None:
+    """TooMany above the budget of submissions, which pages and API draw on together."""
+    if not SubmissionThrottle().allow_request(request, _Submission):  # type: ignore[arg-type]  # reads `submits` alone
+        raise TooMany("Too many submissions for now; wait a minute and send it again.")
+
+
+def text_of(refusal: Refusal) -> str:
+    """All that is wrong, for a form of one field."""
+    return "; ".join(text for _, text in refusal.errors) or refusal.detail
 
 
 def error_texts(exc: Refusal) -> dict[str, str]:

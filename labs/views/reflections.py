@@ -14,6 +14,7 @@ from labs.api.schemas import lab_schema
 from labs.models import Explanation, Run
 from labs.views.forms import error_texts, page_of_run, parameter_choices, run_page_pattern, summary
 from labs.views.runs import run_context
+from labs.views.trace_choices import with_trace_choices
 from quiz.asking import learner_of
 from quiz.errors import Conflict, InvalidInput, Refusal
 from quiz.views.once import redirect_once
@@ -86,8 +87,9 @@ def what_if(request: HttpRequest, public_id: str) -> HttpResponse:
             )
         except Refusal as exc:
             refusal = exc
+    shown = with_trace_choices(schema, learner=learner_of(request), lab=run.lab, values=values)
     groups = page_forms.build(
-        schema, at="/params", values=values, errors=error_texts(refusal) if refusal else {}
+        shown, at="/params", values=values, errors=error_texts(refusal) if refusal else {}
     )
     context = {
         **step_context(run, name),

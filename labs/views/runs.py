@@ -9,6 +9,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from labs import scheduling, services
+from labs.exploration import explore_path
 from labs.models import Explanation, Run
 from labs.presentation import queue_text
 from labs.views.differences import variations_of
@@ -31,6 +32,7 @@ def run_context(run: Run) -> dict[str, Any]:
         "attempt": run.task_attempt,
         "here": "home" if run.task_attempt else "labs",
         "active": not run.is_terminal,
+        "explore": explore_path(run.task_attempt) if run.task_attempt else None,
         "queue": place_in_queue(run),
         **(result(run) if run.report else {}),
         **(looking_back(run) if run.state == Run.State.GRADED else {}),

@@ -1,14 +1,22 @@
 """A lab's sweep as a page without script shows it: selects for the axes, one cut of the grid as a table, and words."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from labs.page_forms import Choice, label
-from labs.presentation import figure_text, significant
+from labs.labels import label
+from labs.page_forms import Choice
+from labs.presentation import figure_text, significant, time_unit, titled
 
 # What the page draws and lists of a sweep; its data has all metrics.
-SHOWN = ("step_time_us", "max_over_mean_mean", "server_later_us", "hit_rate")
+SHOWN = (
+    "step_time_us",
+    "max_over_mean_mean",
+    "server_later_us",
+    "ttft_p90_us",
+    "hit_rate",
+    "tokens_per_gpu_s",
+)
 
 
 @dataclass(frozen=True)
@@ -22,6 +30,7 @@ class Select:
 class Head:
     name: str
     label: str
+    divisor: int  # of the values as they are measured: what is shown is in a larger unit
 
 
 @dataclass(frozen=True)
@@ -45,36 +54,44 @@ class SweepView:
     summary: str
 
 
-def sweep_view(data: Mapping[str, Any], query: Mapping[str, str]) -> SweepView:
-    """data: SweepData as JSON. query: axis → index of its value; what is none starts in the middle."""
+def sweep_view(
+    data: Mapping[str, Any],
+    query: Mapping[str, str],
+    params: Mapping[str, Any] | None = None,
+    metrics: Mapping[str, Any] | None = None,
+) -> SweepView:
+    """data: SweepData as JSON. query: axis → index of its value; what is none starts in the middle.
+
+    params, metrics: the lab's schemas, for what axes and metrics are called.
+    """
+    name_axis, name_metric = namer(params), namer(metrics)
     axes = data["axes"]
     along = max((axis for axis in axes if is_numeric(axis)), key=lambda axis: len(axis["values"]))
     lines = next(axis for axis in axes if is_switch(axis))
     others = [axis for axis in axes if axis is not along and axis is not lines]
     at = {axis["name"]: index_in(query.get(axis["name"], ""), axis) for axis in others}
-    metrics = [metric for name in SHOWN for metric in data["metrics"] if metric["name"] == name]
-    cells = {
-        (metric["name"], x, line): value_at(axes, metric, at | {along["name"]: x, lines["name"]: line})
-        for metric in metrics
-        for x in range(len(along["values"]))
-        for line in range(2)
-    }
-    names = [(str(on).lower(), f"{label(lines['name'])} {'on' if on else 'off'}") for on in lines["values"]]
-    first = metrics[0]["name"]
-    pairs = [(x, cells[first, place, 0], cells[first, place, 1]) for place, x in enumerate(along["values"])]
-    what = f"With {names[1][1]}, {label(first).lower()} is lower"
+    measured = [metric for name in SHOWN for metric in data["metrics"] if metric["name"] == name]
+    switch = name_axis(lines["name"])
+    names = [(str(on).lower(), f"{switch} {'on' if on else 'off'}") for on in lines["values"]]
+    columns = []
+    for metric in measured:
+        head = head_of(metric, name_metric(metric["name"]))
+        columns.append((head, values_of(axes, metric, at, along["name"], lines["name"])))
+    quantity = in_a_sentence(name_metric(measured[0]["name"]))
+    what = f"With {names[1][1]}, {quantity} is lower"
+    pairs = [(x, *pair) for x, pair in zip(along["values"], columns[0][1], strict=True)]
     return SweepView(
-        selects=[select_of(axis, at[axis["name"]]) for axis in others],
-        along=titled(along),
-        metrics=[Head(metric["name"], titled(metric)) for metric in metrics],
+        selects=[select_of(axis, at[axis["name"]], name_axis(axis["name"])) for axis in others],
+        along=titled(name_axis(along["name"]), along["unit"]),
+        metrics=[head for head, _ in columns],
         lines=names,
         rows=[
             (
                 significant(x),
                 [
-                    Cell(metric["name"], x, names[line][0], significant(cells[metric["name"], place, line]))
-                    for metric in metrics
-                    for line in range(2)
+                    Cell(head.name, x, line, significant(value / head.divisor))
+                    for head, values in columns
+                    for (line, _), value in zip(names, values[place], strict=True)
                 ],
             )
             for place, x in enumerate(along["values"])
@@ -82,6 +99,28 @@ def sweep_view(data: Mapping[str, Any], query: Mapping[str, str]) -> SweepView:
         what=what,
         summary=summary_of(what, pairs, along["unit"]),
     )
+
+
+def namer(schema: Mapping[str, Any] | None) -> Callable[[str], str]:
+    """What the fields of a schema are called."""
+    properties = (schema or {}).get("properties", {})
+    return lambda name: label(name, properties.get(name))
+
+
+def in_a_sentence(words: str) -> str:
+    """TTFT p90, step time."""
+    return words if words[:2].isupper() else words[:1].lower() + words[1:]
+
+
+def head_of(metric: Mapping[str, Any], words: str) -> Head:
+    """Times in the unit of the longest one of the whole grid, so that a slider changes no unit."""
+    divisor, unit = 1, metric["unit"]
+    if unit == "µs":
+        values = [metric["values"]]
+        while isinstance(values[0], list):
+            values = [one for inner in values for one in inner]
+        divisor, unit = time_unit(max(values))
+    return Head(metric["name"], titled(words, unit), divisor)
 
 
 def is_switch(axis: Mapping[str, Any]) -> bool:
@@ -99,25 +138,28 @@ def index_in(text: str, axis: Mapping[str, Any]) -> int:
     )
 
 
-def value_at(axes: list[Mapping[str, Any]], metric: Mapping[str, Any], at: Mapping[str, int]) -> float:
-    values: Any = metric["values"]
-    for axis in axes:
-        values = values[at[axis["name"]]]
-    return float(values)
+def values_of(
+    axes: list[Mapping[str, Any]], metric: Mapping[str, Any], at: Mapping[str, int], along: str, lines: str
+) -> list[tuple[float, float]]:
+    """(value of false, value of true) along the axis."""
+
+    def value(place: int, line: int) -> float:
+        here = {**at, along: place, lines: line}
+        values: Any = metric["values"]
+        for axis in axes:
+            values = values[here[axis["name"]]]
+        return float(values)
+
+    count = next(len(axis["values"]) for axis in axes if axis["name"] == along)
+    return [(value(place, 0), value(place, 1)) for place in range(count)]
 
 
-def select_of(axis: Mapping[str, Any], chosen: int) -> Select:
+def select_of(axis: Mapping[str, Any], chosen: int, words: str) -> Select:
     choices = [
         Choice(str(index), figure_text(value, axis["unit"]), index == chosen)
         for index, value in enumerate(axis["values"])
     ]
-    return Select(axis["name"], label(axis["name"]), choices)
-
-
-def titled(part: Mapping[str, Any]) -> str:
-    """A name with its unit, once: Step time (µs)."""
-    words, unit = label(part["name"]), part["unit"]
-    return words if not unit or unit.casefold() in words.casefold().split() else f"{words} ({unit})"
+    return Select(axis["name"], words, choices)
 
 
 def summary_of(what: str, pairs: list[tuple[Any, float, float]], unit: str) -> str:

@@ -11,17 +11,21 @@ from django.views.decorators.http import require_http_methods
 
 from labs import page_forms, services
 from labs.api.schemas import artefact_schema, lab_schema, open_parameter_schema, prediction_schema
+from labs.exploration import explore_path
 from labs.models import LabTask, Run, TaskAttempt
 from labs.page_forms import Group
 from labs.presentation import Scenario, scenario
 from labs.rubric import AnyCriterion
 from labs.views.forms import error_texts, page_of_run, run_page_pattern, summary
+from labs.views.leaderboard import board_context
 from labs.views.placements import PLACEMENT, placement_scene, start_of
+from labs.views.trace_choices import trace_text, with_trace_choices
 from quiz.asking import learner_of
 from quiz.errors import InvalidInput, Refusal
 from quiz.models import Enrollment, Learner, Offering
 from quiz.views.course import visible_offerings
 from quiz.views.once import redirect_once
+from simworkers.inputs import trace_fields
 
 # Kinds of criteria under which a prediction that comes true earns more.
 JUDGES_PREDICTION = ("predicted_exactly", "predicted_within")
@@ -34,7 +38,7 @@ def task(request: HttpRequest, offering: str, slug: str) -> HttpResponse:
     learner = learner_of(request)
     row = get_object_or_404(visible_offerings(learner), slug=offering)
     found = get_object_or_404(
-        LabTask.objects.select_related("activity", "lab"),
+        LabTask.objects.select_related("activity", "lab__default_trace__file"),
         activity__slug=slug,
         activity__course=row.course,
         published=True,
@@ -47,15 +51,18 @@ def task(request: HttpRequest, offering: str, slug: str) -> HttpResponse:
         .order_by("-pk")
     )
     waiting = (TaskAttempt.State.OPEN, TaskAttempt.State.PREPARING)
+    unfinished = next((one for one in attempts if one.state in waiting and not one.practice), None)
+    is_ended = unfinished is not None and bool(services.why_ended(unfinished))  # opening replaces it
     context = {
         "here": "home",
         "offering": row,
         "enrolled": Enrollment.objects.filter(learner=learner, offering=row).exists(),
         "task": found,
         "criteria": criteria(found),
-        "left": services.attempts_left(learner=learner, task=found, offering=row),
+        "left": services.attempts_left(learner=learner, task=found, offering=row) + is_ended,
         "attempts": [(one, last_run(one)) for one in attempts],
-        "unfinished": next((one for one in attempts if one.state in waiting and not one.practice), None),
+        **board_context(learner, found, row),
+        "unfinished": None if is_ended else unfinished,
     }
     return render(request, "labs/task.html", context)
 
@@ -123,6 +130,8 @@ def attempt(request: HttpRequest, public_id: str) -> HttpResponse:
         "offering": row.offering,
         "runs": runs,
         "active": next((run for run in runs if not run.is_terminal), None),
+        "ended": services.why_ended(row),
+        "explore": explore_path(row),
         **(form_context(row, posted, refusal) if row.instance is not None else {}),
     }
     return render(request, "labs/attempt.html", context, status=refusal.status if refusal else 200)
@@ -149,10 +158,13 @@ def form_context(attempt: TaskAttempt, posted: dict[str, Any], refusal: Refusal 
     job, kind = attempt.task.lab.job, attempt.task.task_kind
     errors = error_texts(refusal) if refusal else {}
     assert attempt.instance is not None
+    values = {**attempt.instance["params"], **posted.get("params", {})}
     groups = page_forms.build(
-        open_parameter_schema(job, kind),
+        with_trace_choices(
+            open_parameter_schema(job, kind), learner=attempt.learner, lab=attempt.task.lab, values=values
+        ),
         at="/params",
-        values={**attempt.instance["params"], **posted.get("params", {})},
+        values=values,
         errors=errors,
     )
     guesses = posted.get("prediction") or attempt.prediction or {}
@@ -187,4 +199,8 @@ def artefact_context(
 
 
 def drawn_scenario(attempt: TaskAttempt) -> Scenario:
-    return scenario(attempt.visible or {}, lab_schema(attempt.task.lab.job, "parameters"))
+    """With a recorded trace by its name."""
+    job, visible = attempt.task.lab.job, dict(attempt.visible or {})
+    for name in visible.keys() & set(trace_fields(job.params)):
+        visible[name] = trace_text(attempt.learner, visible[name])
+    return scenario(visible, lab_schema(job, "parameters"), lab_schema(job, "metrics"))

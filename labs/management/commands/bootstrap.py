@@ -15,7 +15,7 @@ from quiz.services import enroll, issue_token
 
 # What an author may do in the admin; everything else of these apps is there to read.
 AUTHORED = ["course", "section", "activity", "quiz", "quizquestion", "question", "questionversion", "option"]
-AUTHORED += ["lab", "labtask"]
+AUTHORED += ["lab", "labtask", "trace", "leaderboardentry"]
 
 
 class Command(BaseCommand):

@@ -55,7 +55,7 @@ class Command(BaseCommand):
         port = listener.getsockname()[1]
         url_host = f"[{host}]" if ":" in host else host
         supervisor = Supervisor(
-            [web_service(listener), worker_service(workers)],
+            [web_service(listener), Service("worker", worker_command(workers), folder=ROOT)],
             grace_s=grace,
             say=self.say,
         )
@@ -113,9 +113,13 @@ def web_service(listener: socket.socket) -> Service:
     return Service("web", command, folder=ROOT, keep_fds=[listener.fileno()])
 
 
-def worker_service(concurrency: int) -> Service:
+# Celery warns whoever runs a worker as root, lest a message from elsewhere be unpickled there. This worker takes JSON
+# alone, and on one's own machine, or in a container, root is usual. Other warnings are shown.
+AS_ROOT = "ignore:You're running the worker with superuser privileges"
+
+
+def worker_command(concurrency: int) -> list[str]:
     # Threads are enough: each waits for a simulation in a process of its own.
-    command = [sys.executable, "-m", "celery", "--quiet", "-A", "config", "worker", "-P", "threads"]
-    command += ["-c", str(concurrency), "-O", "fair", "--loglevel", "warning"]
-    command += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-    return Service("worker", command, folder=ROOT)
+    command = [sys.executable, "-W", AS_ROOT, "-m", "celery", "--quiet", "-A", "config", "worker"]
+    command += ["-P", "threads", "-c", str(concurrency), "-O", "fair", "--loglevel", "warning"]
+    return [*command, "--without-gossip", "--without-mingle", "--without-heartbeat"]

@@ -3,20 +3,64 @@
 
 export const DARK = matchMedia("(prefers-color-scheme: dark)");
 
+// Left of an x axis, in CSS pixels: the labels and the title of the y axis.
+const AXIS_ROOM = 70;
+
 /** @param {string} name a custom property of the stylesheet */
 function token(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+/** @type {CanvasRenderingContext2D | null} */
+let ruler = null;
+
 /**
- * A headline broken into lines that fit; Vega itself would cut it off. An expression is left as it is.
- * @param {unknown} text
+ * A text broken into lines that fit; Vega itself would cut it off.
+ * @param {any} text
  * @param {number} width in CSS pixels
+ * @param {string} font as CSS writes it
  */
-function lines(text, width) {
+function lines(text, width, font) {
+  if (typeof text?.expr === "string") return { expr: inTwoLines(text.expr, Math.max(16, Math.floor(width / 9))) };
   if (typeof text !== "string") return text;
-  const most = Math.max(16, Math.floor(width / 8));
-  return text.match(new RegExp(`.{1,${most}}(?:\\s|$)|\\S+`, "g")) || text;
+  ruler ??= document.createElement("canvas").getContext("2d");
+  if (!ruler) return text;
+  ruler.font = font;
+  const found = [];
+  for (const word of text.split(" ")) {
+    const longer = found.length ? `${found[found.length - 1]} ${word}` : word;
+    if (found.length && ruler.measureText(longer).width <= width) found[found.length - 1] = longer;
+    else found.push(word);
+  }
+  return found;
+}
+
+/**
+ * What an expression says as two lines where it is long: only Vega knows the text, so that it is counted, not measured.
+ * @param {string} expr
+ * @param {number} most characters of the first line
+ */
+function inTwoLines(expr, most) {
+  const text = `(${expr})`;
+  const end = `lastindexof(slice(${text}, 0, ${most}), ' ')`;
+  return `length(${text}) <= ${most} ? ${text} : [slice(${text}, 0, ${end}), slice(${text}, ${end} + 1)]`;
+}
+
+/**
+ * Break the titles of axes that would be cut off, wherever in the spec.
+ * @param {any} part of a spec; changed in place
+ * @param {{x: number, y: number}} room in CSS pixels
+ * @param {string} font
+ */
+function breakAxisTitles(part, room, font) {
+  if (!part || typeof part !== "object") return;
+  for (const [name, inner] of Object.entries(part)) {
+    if (name === "data" || name === "datasets") continue;
+    if ((name === "x" || name === "y") && typeof inner?.title === "string") {
+      inner.title = lines(inner.title, room[name], font);
+    }
+    breakAxisTitles(inner, room, font);
+  }
 }
 
 /**
@@ -43,8 +87,17 @@ function inked(spec, width) {
   const drawn = { ...structuredClone(spec), config };
   if (drawn.title?.text) {
     const { text, subtitle } = drawn.title;
-    drawn.title = { ...drawn.title, text: lines(text, width), subtitle: lines(subtitle, width), limit: width };
+    const { fontSize = 14, fontWeight = 600 } = config.title;
+    const family = config.font || "sans-serif";
+    drawn.title = {
+      ...drawn.title,
+      text: lines(text, width, `${fontWeight} ${drawn.title.fontSize || fontSize}px ${family}`),
+      subtitle: lines(subtitle, width, `${drawn.title.subtitleFontSize || 12}px ${family}`),
+      limit: width,
+    };
   }
+  const room = { x: width - AXIS_ROOM, y: typeof drawn.height === "number" ? drawn.height : 300 };
+  breakAxisTitles(drawn, room, `12px ${config.font || "sans-serif"}`);
   return drawn;
 }
 

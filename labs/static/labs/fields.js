@@ -23,7 +23,10 @@ export function valueOf(input) {
   if (input.value.trim() === "") return undefined;
   if (type === "text") return input.value;
   const text = input.value.trim();
-  if (type === "integer" && /^[+-]?\d+$/.test(text) && Number.isSafeInteger(Number(text))) return Number(text);
+  if (type === "integer" && /^[+-]?\d{1,30}$/.test(text)) {
+    // A seed may have more digits than a Number keeps.
+    return Number.isSafeInteger(Number(text)) ? Number(text) : BigInt(text);
+  }
   if (type === "number" && Number.isFinite(Number(text))) return Number(text);
   if (type === "array" || type === "object") return parsed(text);
   return text;

@@ -142,6 +142,12 @@ class StaffloopSweep extends HTMLElement {
     return this.querySelector(`th[data-metric="${name}"]`)?.textContent?.trim() || name;
   }
 
+  /** By what the page divides a metric: its head names a larger unit. @param {string} name */
+  divisorOf(name) {
+    const head = /** @type {HTMLElement | null} */ (this.querySelector(`th[data-metric="${name}"]`));
+    return Number(head?.dataset.divisor) || 1;
+  }
+
   names() {
     const heads = [...this.querySelectorAll("th[data-line]")].slice(0, 2);
     return heads.map((head) => head.textContent?.trim() || "");
@@ -152,7 +158,9 @@ class StaffloopSweep extends HTMLElement {
     for (const one of this.charts) {
       one.chart?.finalize();
       one.holder.replaceChildren();
-      const spec = specOf(this.titleOf(one.name), along, this.names(), this.roles.along.values, domainOf(this.sweep, one.name));
+      const divisor = this.divisorOf(one.name);
+      const [least, most] = domainOf(this.sweep, one.name);
+      const spec = specOf(this.titleOf(one.name), along, this.names(), this.roles.along.values, [least / divisor, most / divisor]);
       one.chart = await draw(one.holder, spec);
     }
     this.show();
@@ -165,7 +173,7 @@ class StaffloopSweep extends HTMLElement {
       const points = cut(this.sweep, name, this.at());
       const { from, last } = crossing(points);
       const mark = from === null || last === null ? [] : [{ x: from, text: `from ${significant(from)}` }];
-      const drawn = points.map((point) => ({ ...point, line: names[Number(point.line)] }));
+      const drawn = points.map((point) => ({ ...point, value: point.value / this.divisorOf(name), line: names[Number(point.line)] }));
       chart.view.data("points", drawn).data("crossing", mark).runAsync();
       const drawing = holder.querySelector("svg");
       drawing?.setAttribute("role", "img");
@@ -174,7 +182,7 @@ class StaffloopSweep extends HTMLElement {
     for (const cell of /** @type {NodeListOf<HTMLElement>} */ (this.querySelectorAll("td[data-metric]"))) {
       const points = cut(this.sweep, cell.dataset.metric || "", this.at());
       const found = points.find((point) => String(point.x) === cell.dataset.x && String(point.line) === cell.dataset.line);
-      if (found) cell.textContent = significant(found.value);
+      if (found) cell.textContent = significant(found.value / this.divisorOf(cell.dataset.metric || ""));
     }
     this.say();
   }
