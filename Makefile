@@ -24,10 +24,8 @@ test-postgres: .venv/dev.stamp  ## the suites of quiz and labs on PostgreSQL (ST
 faults: .venv/dev.stamp  ## damage a site while N runs flow, and count (N=20 TRANSPORT=embedded|redis|rabbitmq SEED=1)
 	$(BIN)/python -m tests.faults --runs $(or $(N),20) --transport $(or $(TRANSPORT),embedded) --seed $(or $(SEED),1)
 
-bench: .venv/dev.stamp  ## measurements, as ratios in one run; asserts nothing
-	@for script in tests/bench/bench_*.py; do \
-		echo "== $$script"; $(BIN)/python -m tests.bench.$$(basename $$script .py) || exit 1; \
-	done
+bench: .venv/dev.stamp  ## the measurements of docs/benchmarks.md, as ratios in one run (TRACE=… recorded sessions to replay)
+	$(BIN)/python -m tests.bench $(TRACE)
 
 lint: .venv/dev.stamp  ## ruff, mypy, migrations, OpenAPI drift
 	$(BIN)/ruff check .

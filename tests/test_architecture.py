@@ -51,6 +51,32 @@ def test_a_package_imports_only_what_stands_below_it(package):
     assert wrong == {}
 
 
+# Rooms of the agent lab, the ground first: none imports one that stands behind it.
+AGENT_ROOMS = ("traffic", "serving", "pictures", "tasks")
+
+
+def agent_rooms_in(path: Path) -> set[str]:
+    """Rooms of the agent lab that a module imports from."""
+    names = [
+        node.module
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module
+    ]
+    parts = [name.split(".") for name in names if name.startswith("simworkers.agents.")]
+    return {part[2] for part in parts} & set(AGENT_ROOMS)
+
+
+@pytest.mark.parametrize("room", AGENT_ROOMS)
+def test_a_room_of_the_agent_lab_imports_none_above_it(room):
+    above = set(AGENT_ROOMS[AGENT_ROOMS.index(room) + 1 :])
+    wrong = {
+        path.name: found
+        for path in modules(f"simworkers/agents/{room}")
+        if (found := agent_rooms_in(path) & above)
+    }
+    assert wrong == {}
+
+
 def test_simulations_know_neither_django_nor_celery():
     web = {"django", "celery", "rest_framework", "kombu"}
     assert {str(path) for path in modules("simworkers") if imported(path) & web} == set()

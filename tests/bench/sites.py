@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.journeys.conftest import Site
-from tests.services.conftest import own_database, own_rabbitmq, own_redis, served
+from tests.services.conftest import own_database, own_rabbitmq, own_redis, served, servers_lacking
 
 Broker = Callable[[], AbstractContextManager[str]]
 TRANSPORTS: dict[str, Broker | None] = {"embedded": None, "redis": own_redis, "rabbitmq": own_rabbitmq}
@@ -37,11 +35,10 @@ def bench_site(transport: str, **settings: str) -> Iterator[tuple[Site, dict[str
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="staffloop-bench-")))
         environment["STAFFLOOP_VAR"] = str(folder)
         if broker := TRANSPORTS[transport]:
-            try:
-                environment["DATABASE_URL"] = stack.enter_context(own_database())
-                environment["BROKER_URL"] = stack.enter_context(broker())
-            except (pytest.skip.Exception, pytest.fail.Exception) as lacking:
-                raise Lacking(str(lacking)) from None
+            if lacking := servers_lacking(transport):
+                raise Lacking(f"lacks {'; '.join(lacking)}")
+            environment["DATABASE_URL"] = stack.enter_context(own_database())
+            environment["BROKER_URL"] = stack.enter_context(broker())
             environment["SECRET_KEY"] = "for measurements alone, long enough to be accepted"
         yield stack.enter_context(served(folder, environment)), environment
 

@@ -30,6 +30,7 @@ FLAGS = [
 PASSWORD = "violet-turbine-41"
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One site and one browser serve all of these, so one process runs them."""
     for item in items:
@@ -38,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("browser"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     require(CHROMIUM is not None, "chromium on the PATH")
     folder = tmp_path_factory.mktemp("browser-site")
@@ -67,8 +68,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         server.wait(timeout=60)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser(site: Site) -> Iterator[Browser]:
+    """Ends with these tests: it runs an event loop, and Django refuses its database to a thread that has one."""
     with sync_playwright() as playwright:
         # launch() gives every browser a fresh profile folder, and removes it.
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 def test_a_newcomer_signs_up_joins_and_reads_in_order(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("Track 05")
     expect(page.get_by_role("region", name="Your progress")).to_contain_text(
-        re.compile(r"0 of \d+ points \(0 / 10 done\)")
+        re.compile(r"0 of \d+ points \(0 / 17 done\)")
     )
     page.get_by_role("link", name="The unit of serving").click()
     expect(page.get_by_text("Section 1 of 5")).to_be_visible()

@@ -109,3 +109,50 @@ def test_a_chart_takes_the_ink_of_the_scheme_and_follows_a_change(run_page) -> N
     expect(chart(page).locator("text", has_text="One GPU receives").first).to_have_attribute(
         "fill", "#1b2126"
     )
+
+
+DRAW_NARROW = """
+async () => {
+  const url = performance.getEntriesByType("resource").map((one) => one.name).find((one) => /charts[^/]*js$/.test(one));
+  const { draw } = await import(url);
+  const holder = document.createElement("div");
+  holder.className = "chart";
+  document.querySelector(".picture").append(holder);
+  const long = "Interactivity that nine of ten requests reach with sessions that wait, tokens/s";
+  await draw(holder, {
+    width: "container", height: 200, data: { values: [{ a: 1 }] }, mark: "point",
+    title: { text: TITLE }, config: { title: { anchor: "start", fontSize: 14, fontWeight: 600 } },
+    encoding: Object.fromEntries(["x", "y"].map((axis) => [axis, { field: "a", type: "quantitative", title: long }])),
+  });
+  const edge = holder.querySelector("svg").getBoundingClientRect();
+  return [...holder.querySelectorAll("svg text")].map((text) => {
+    const box = text.getBoundingClientRect();
+    const isInside = box.left > edge.left - 1 && box.right < edge.right + 1 && box.bottom < edge.bottom + 1;
+    return [text.textContent, isInside];
+  });
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "'A headline that is a good deal longer than a phone is wide, in whole words'",
+        "{ expr: \"'A headline that Vega makes, ' + 'longer than a phone'\" }",
+    ],
+)
+def test_on_a_phone_no_title_of_a_chart_is_cut(run_page, title: str) -> None:
+    page = run_page(viewport={"width": 360, "height": 700}, bypass_csp=True)
+    expect(chart(page)).to_be_visible()
+    drawn = page.evaluate(DRAW_NARROW.replace("TITLE", title))
+    assert [text for text, is_inside in drawn if "…" in text or not is_inside] == []
+
+
+def test_on_a_phone_the_tables_of_a_result_show_their_values(run_page) -> None:
+    page = run_page(viewport={"width": 360, "height": 700})
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    widths = page.locator("table.stacked").evaluate_all(
+        "(all) => all.map((one) => [one.parentElement.scrollWidth, one.parentElement.clientWidth])"
+    )
+    assert len(widths) >= 2
+    assert all(content <= shown for content, shown in widths)

@@ -116,6 +116,11 @@ def test_where_no_stream_comes_through_the_page_polls(page: Page) -> None:
     expect(page.get_by_text("Finished", exact=True)).to_be_visible(timeout=SLOW)
 
 
+def test_a_seed_that_a_number_of_the_browser_would_round_arrives_in_full(page: Page) -> None:
+    start_free(page, seed=2**63 - 1)
+    expect(page.locator("code", has_text=str(2**63 - 1))).to_be_visible(timeout=SLOW)
+
+
 def start_free(page: Page, seed: int) -> None:
     page.goto("/labs/moe-eplb/")
     page.get_by_label("Number of steps").fill("64")

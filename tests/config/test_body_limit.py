@@ -11,6 +11,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpResponse
+from django.urls import reverse
 
 from config import body_limit
 from config.body_limit import BodyLimit, BodyLimitMiddleware
@@ -83,6 +84,20 @@ def test_a_body_over_the_limit_or_of_unknown_length_is_refused_everywhere(way, p
 @pytest.mark.parametrize("headers", [{"Content-Length": str(LIMIT)}, {}])
 def test_a_body_within_the_limit_passes_and_so_does_none(way, headers):
     assert way(headers, "/labs/moe-eplb/")[2] == b"passed"
+
+
+@pytest.mark.parametrize("way", [through_middleware, through_asgi])
+@pytest.mark.parametrize("path", ["/api/v1/traces/", "/labs/traces/", "/admin/labs/trace/add/"])
+def test_where_a_trace_is_handed_in_more_is_read_and_a_trace_with_its_form_fits(way, path, settings):
+    longest = settings.TRACE_LIMIT_BYTES + 2**16
+    assert way({"Content-Length": str(longest)}, path)[2] == b"passed"
+    assert way({"Content-Length": str(longest + 1)}, path)[0] == 413
+    assert way({"Transfer-Encoding": "chunked"}, path)[0] == 411
+
+
+def test_the_places_of_longer_bodies_are_those_that_take_a_file(settings):
+    places = [reverse("api-traces"), reverse("traces-page"), reverse("admin:labs_trace_add")]
+    assert sorted(settings.LONGER_BODIES) == sorted(places)
 
 
 def test_a_chunked_body_is_not_taken_for_an_empty_one():

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.faults.processes import ROOT
-from tests.faults.servers import BROKERS, Lacking, program
+from tests.faults.servers import BROKERS, is_installed
 
 MUST_BE_ZERO = ("lost", "doubled", "stuck", "wrongly failed", "inconsistent", "left behind")
 console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
@@ -53,12 +53,13 @@ def show(options: argparse.Namespace, damaged: dict[str, Any], twin: dict[str, A
             console.print(line, style="red")
 
 
-def require_programs(transport: str) -> None:
+def programs_lacking(transport: str) -> list[str]:
+    """The programs that a pass over this transport needs, and that are not installed here."""
     needed = {"embedded": [], "redis": ["redis-server"], "rabbitmq": ["rabbitmq-server", "epmd"]}[transport]
-    for name in needed:
-        program(name)
-    if needed:
-        program("pg_ctl", "usr/lib/postgresql/*/bin")
+    found = [name for name in needed if not is_installed(name)]
+    if needed and not is_installed("pg_ctl", "usr/lib/postgresql/*/bin"):
+        found.append("pg_ctl")
+    return found
 
 
 def main() -> None:
@@ -69,10 +70,8 @@ def main() -> None:
     parser.add_argument("--no-twin", action="store_true", help="damage only; compare with nothing")
     parser.add_argument("--keep", action="store_true", help="keep the folders with all logs")
     options = parser.parse_args()
-    try:
-        require_programs(options.transport)
-    except Lacking as what:
-        console.print(f"not installed: {what}")
+    if lacking := programs_lacking(options.transport):
+        console.print(f"not installed: {', '.join(lacking)}")
         sys.exit(2)
     damaged = one_pass(options, damaged=True)
     twin = None if options.no_twin else one_pass(options, damaged=False)

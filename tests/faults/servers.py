@@ -46,6 +46,14 @@ def program(name: str, *folders: str) -> str:
     raise Lacking(name)
 
 
+def is_installed(name: str, *folders: str) -> bool:
+    try:
+        program(name, *folders)
+    except Lacking:
+        return False
+    return True
+
+
 def wait_for(answers: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + patience_s
     while not answers():

@@ -20,6 +20,9 @@ from labs.validation import check_params
 from quiz.models import Activity, Course, Learner, Offering
 from quiz.services import enroll
 from simworkers import catalog
+from tests.labs.trace_files import stored, traced
+
+__all__ = ["stored", "traced"]  # fixtures
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "labs"
 ARITHMETIC = {"torch": "2.13.0", "cpu_capability": "AVX2"}
@@ -50,7 +53,7 @@ def offering(db: None) -> Offering:
 
 @pytest.fixture
 def lab(offering: Offering) -> Lab:
-    return load_labs(FIXTURES)[0]
+    return {lab.slug: lab for lab in load_labs(FIXTURES)}["moe-eplb"]
 
 
 @pytest.fixture

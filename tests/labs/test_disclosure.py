@@ -12,13 +12,14 @@ from django.test import Client
 from django.urls import get_resolver, reverse
 
 from labs import page_urls, urls
-from labs.models import Figure, Lab, LabTask, Run, TaskAttempt
+from labs.models import Figure, Lab, LabTask, Run, TaskAttempt, Trace, TraceFile
 from labs.services import submit_run
 from labs.validation import check_params
 from quiz.models import Learner, Offering
 from simworkers.catalog import engine_version
 from tests.labs.conftest import PREDICTION, execute, make_learner, report_for
 from tests.labs.test_api import client_of
+from tests.labs.trace_files import ready
 
 SECRET = "zq-hidden-zq"
 DRAW_SEED = 8_123_456_789_012_345
@@ -48,6 +49,7 @@ def marked(task: LabTask) -> LabTask:
     for criterion in task.rubric["criteria"]:
         criterion["feedback"] = SECRET
     task.staff_points = [SECRET]
+    task.leaderboard, task.leaderboard_metric = True, "sampling_floor"
     task.save()
     return task
 
@@ -69,8 +71,10 @@ def submit(attempt: TaskAttempt) -> Run:
 
 @pytest.fixture
 def others(marked: LabTask, offering: Offering, simulation: Callable[[Any], None]) -> Run:
-    """A graded run of somebody else, with a figure: all of it theirs."""
-    run = submit(drawn(marked, offering, make_learner("eve", offering)))
+    """A graded run of somebody else, with a figure, and a trace: all of it theirs."""
+    eve = make_learner("eve", offering)
+    TraceFile.objects.filter(pk=ready(eve, name=SECRET).file_id).update(reason=SECRET)
+    run = submit(drawn(marked, offering, eve))
     simulation(report_for(run))
     execute(run)
     run.refresh_from_db()
@@ -91,8 +95,10 @@ def addresses(attempts: list[TaskAttempt], runs: list[Run], lab: Lab) -> Iterato
     slugs = {"labs": lab.slug, "tasks": attempts[0].task.slug}
     names = ["parameters", "metrics", "report", "prediction", "artefact", "tokens"]
     for route, asked in [*routes(urls.urlpatterns), *routes(page_urls.urlpatterns)]:
-        of_attempt = "attempt" in route and "task" in route
-        for row in (attempts if of_attempt else runs) if "public_id" in asked else [None]:
+        rows: list[Any] = list(Trace.objects.all()) if "trace" in route else runs
+        if "attempt" in route and "task" in route:
+            rows = attempts
+        for row in rows if "public_id" in asked else [None]:
             for name in names if "name" in asked else [None]:
                 known = {
                     "public_id": row and row.public_id,
@@ -101,6 +107,8 @@ def addresses(attempts: list[TaskAttempt], runs: list[Run], lab: Lab) -> Iterato
                     "slug": slugs["tasks" if "task" in route else "labs"],
                 }
                 yield route, reverse(route, kwargs={key: known[key] for key in asked})
+    for attempt in attempts:  # whose form is filled from an attempt
+        yield "lab-page", f"{reverse('lab-page', args=[lab.slug])}?attempt={attempt.public_id}"
 
 
 BODIES: dict[str, Any] = {
@@ -147,7 +155,7 @@ def test_a_run_that_is_not_graded_gives_nothing_hidden_away(mine, others, learne
 
 def test_of_others_not_even_the_existence_is_told(mine, others, learner, lab):
     api = client_of(learner)
-    theirs = {str(others.public_id), str(others.task_attempt.public_id)}
+    theirs = {str(row.public_id) for row in (others, others.task_attempt, Trace.objects.get())}
     for route, address in addresses([others.task_attempt], [others], lab):
         if route.startswith("api-") and route != "api-run-events" and theirs & set(address.split("/")):
             # 405 where the route has no GET: it says nothing of the row.
@@ -165,5 +173,6 @@ def test_the_walk_would_find_a_leak(others, lab):
 def test_every_route_of_the_labs_is_walked(mine, others, lab):
     walked = {route for route, _ in addresses([mine], [others], lab)}
     known = {name for name in get_resolver().reverse_dict if isinstance(name, str)}
-    prefixes = ("api-lab", "api-task", "api-run", "api-stream", "run-", "task-", "lab-", "labs-")
-    assert {name for name in known if name.startswith(prefixes)} <= walked
+    prefixes = ("api-lab", "api-task", "api-run", "api-stream", "api-trace")
+    pages = ("run-", "task-", "lab-", "labs-", "trace")
+    assert {name for name in known if name.startswith(prefixes + pages)} <= walked

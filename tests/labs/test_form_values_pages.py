@@ -271,4 +271,4 @@ def test_a_choice_that_has_to_be_made_is_not_made_by_default():
 def test_rows_under_a_head_are_shown_as_a_table():
     log = [["user", "file", "ttft_us"], [0, "de6cf9d8", 47373]]
     (table,) = scenario({"turns": log}, {}).records
-    assert (table.columns, table.rows) == (log[0], [["0", "de6cf9d8", "47,373 µs"]])
+    assert (table.columns, table.rows) == (log[0], [["0", "de6cf9d8", "47.37 ms"]])

@@ -1,4 +1,4 @@
-"""Pages of the labs without a browser, the forms that schemas become, and numbers as people read them."""
+"""Pages of the labs without a browser, and numbers as people read them."""
 
 import hashlib
 import re
@@ -10,9 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from labs.api.schemas import lab_schema
-from labs.models import Figure, LabTask, Run, TaskAttempt
-from labs.page_forms import build, label, parse
-from labs.presentation import figure_text, heat, labelled, metric_rows, scenario, significant
+from labs.models import Figure, Lab, LabTask, Run, TaskAttempt
+from labs.presentation import figure_text, heat, labelled, scenario, significant
 from labs.services import open_attempt, submit_run
 from simworkers import catalog
 from tests.labs.conftest import PREDICTION, execute, make_learner, report_for
@@ -108,6 +107,21 @@ def test_an_attempt_that_could_not_be_prepared_is_called_our_fault(browser, atte
     assert "a traceback" not in html
 
 
+@pytest.mark.parametrize("allowed", [1, 3])
+def test_an_attempt_from_before_an_upgrade_of_the_lab_leads_to_a_new_one(browser, task, attempt, allowed):
+    LabTask.objects.update(attempts_allowed=allowed)
+    TaskAttempt.objects.update(engine_version="older")
+    shown = html_of(browser, attempt)
+    assert "The lab was renewed after this attempt was drawn." in shown and "Your prediction" not in shown
+    url = "/labs/classes/open/tasks/moe-balance-hbm/"
+    shown = browser.get(url).content.decode()
+    assert f"{allowed} of {allowed} graded attempts left" in shown
+    assert "Open attempt" in shown and "Go on with attempt" not in shown
+    browser.post(url, {"kind": "graded"})
+    assert "This attempt does not count" in html_of(browser, attempt)
+    assert "Go on with attempt 2" in browser.get(url).content.decode()
+
+
 def test_attempts_and_runs_of_somebody_else_do_not_exist(offering, attempt, run):
     client = Client()
     client.force_login(make_learner("grace", offering))
@@ -191,6 +205,17 @@ def test_a_graded_run_shows_criteria_prediction_metrics_invariants_and_origin(br
     assert "The figures are being drawn" in html
 
 
+@pytest.mark.parametrize(("share", "shown"), [("0", "Missed"), ("0.0", "Missed"), ("0.5", "50%")])
+def test_a_required_criterion_that_earned_nothing_is_missed(browser, graded, share, shown):
+    row = {"kind": "banded", "points": "0.00", "share": share, "passed": False, "blocked_by": []}
+    graded.sheet["criteria"] = [graded.sheet["criteria"][0] | row]
+    graded.save(update_fields=["sheet"])
+    result = re.search(
+        r"<td><span class=\"badge (?:bad|warn)\">.*?</span> (.*?)</span></td>", html_of(browser, graded)
+    )
+    assert result is not None and result[1] in (shown, f"<span>{shown}</span>")
+
+
 def test_a_figure_is_a_picture_for_both_schemes_a_table_and_downloads(browser, graded):
     table = [{"gpu": index, "tokens": 1000 * index} for index in range(300)]
     Figure.objects.create(
@@ -224,67 +249,6 @@ def test_an_earlier_run_that_is_not_there_leaves_the_defaults(browser, lab, earl
     assert browser.get(f"/labs/moe-eplb/?from={earlier}").status_code == 200
 
 
-# Forms from schemas ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("redundant_slots_per_gpu", "Redundant slots per GPU"),
-        ("num_gpus", "Number of GPUs"),
-        ("hbm_budget_gb", "HBM budget"),
-        ("skew_percent", "Skew"),
-        ("max_over_mean", "Max over mean"),
-        ("max_over_mean_mean", "Max over mean, mean"),
-        ("expert_bytes", "Expert bytes"),
-        ("image_width_px", "Image width"),
-        ("jpeg_quality", "JPEG quality"),
-        ("cluster_requests_per_s", "Cluster requests per s"),
-    ],
-)
-def test_a_name_becomes_words(name, words):
-    assert label(name) == words
-
-
-def test_every_parameter_of_every_lab_has_a_field_with_help_and_no_two_share_an_id():
-    for name in catalog.job_names():
-        schema = lab_schema(catalog.get_job(name), "parameters")
-        fields = [field for group in build(schema, at="/params", values={}) for field in group.fields]
-        assert [field.name for field in fields] and len({field.id for field in fields}) == len(fields)
-        assert all(field.help and field.label for field in fields)
-        assert {field.name for field in fields} == set(schema["properties"])
-
-
-def test_the_defaults_of_a_form_posted_back_are_the_defaults_of_the_model():
-    job = catalog.get_job("moe-eplb")
-    schema = lab_schema(job, "parameters")
-    posted: dict[str, str] = {}
-    for group in build(schema, at="/params", values={}):
-        for field in group.fields:
-            if field.control != "switch":
-                posted[field.pointer] = field.value
-            elif field.checked:
-                posted[field.pointer] = "on"
-    assert job.params.model_validate(parse(schema, at="/params", data=posted)) == job.params()
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "value"),
-    [
-        ("7", "integer", 7),
-        (" -7 ", "integer", -7),
-        ("7.5", "integer", "7.5"),
-        ("", "integer", ""),
-        ("7.5", "number", 7.5),
-        ("x", "number", "x"),
-        ("x", "string", "x"),
-    ],
-)
-def test_posted_text_becomes_a_value_or_stays_for_the_model_to_refuse(text, kind, value):
-    schema = {"properties": {"a": {"type": kind}}}
-    assert parse(schema, at="/p", data={"/p/a": text}) == {"a": value}
-
-
 # Numbers as people read them -------------------------------------------------------------------------
 
 
@@ -292,11 +256,31 @@ def test_posted_text_becomes_a_value_or_stays_for_the_model_to_refuse(text, kind
     ("value", "unit", "text"),
     [
         (2550136832, "bytes", "2.55 GB"),
+        (999, "bytes", "999 bytes"),
+        (999_949, "bytes", "999.9 kB"),
+        (999_950, "bytes", "1 MB"),
+        (999_951_000, "bytes", "1 GB"),
+        (-999_999_999_999, "bytes", "-1 TB"),
         (0.0342, "fraction", "3.42%"),
         (3, "GPU index", "GPU 3"),
+        (3.0, "GPU index", "GPU 3"),
         (1, "0 or 1", "yes"),
         (1.26999, "ratio", "1.27"),
-        (2090.4, "µs", "2,090 µs"),
+        (0, "µs", "0 µs"),
+        (999.9, "µs", "999.9 µs"),
+        (999.97, "µs", "1 ms"),
+        (-2090.4, "µs", "-2.09 ms"),
+        (66_330, "µs", "66.33 ms"),
+        (999_940, "µs", "999.9 ms"),
+        (999_960, "µs", "1 s"),
+        (129_400, "µs", "129.4 ms"),
+        (16_231_137, "µs", "16.23 s"),
+        (40_000_000, "µs", "40 s"),
+        (1, "sessions", "1 session"),
+        (1.0, "GPUs", "1 GPU"),
+        (1, "s", "1 s"),
+        (1, "tokens/s", "1 tokens/s"),
+        (2, "stages", "2 stages"),
         (60, "%", "60%"),
         (True, "", "yes"),
         (None, "", "not measured"),
@@ -318,15 +302,6 @@ def test_a_unit_that_the_label_names_is_not_said_twice():
     assert labelled("num_experts", 8, "experts") == ("Number of experts", "8")
     assert labelled("tokens_per_step", 8192, "tokens") == ("Tokens per step", "8,192")
     assert labelled("expert_bytes", 44040192, "bytes") == ("Expert bytes", "44.04 MB")
-
-
-def test_a_metric_and_the_same_before_share_a_row():
-    schema = lab_schema(catalog.get_job("moe-eplb"), "metrics")
-    rows = metric_rows(schema, {"step_time_before_us": 2000.0, "step_time_us": 1000.0, "rebalances": 2})
-    assert [(row.label, row.before, row.after) for row in rows] == [
-        ("Step time", "2,000 µs", "1,000 µs"),
-        ("Rebalances", "", "2"),
-    ]
 
 
 def test_a_scenario_sorts_values_into_facts_series_and_tables():
@@ -365,6 +340,14 @@ def once_of(html: str) -> str:
     found = re.search(r'name="once" value="([^"]+)"', html)
     assert found is not None
     return found[1]
+
+
+def test_the_list_of_labs_shows_the_first_paragraph_of_each_and_its_page_shows_all(browser, lab):
+    Lab.objects.filter(pk=lab.pk).update(summary="What it is about.\n\nA table of thirteen policies.")
+    listed, page = browser.get("/labs/").content.decode(), browser.get(f"/labs/{lab.slug}/").content.decode()
+    assert "What it is about." in listed
+    assert "thirteen" not in listed
+    assert "thirteen" in page
 
 
 def test_a_double_click_on_the_labs_form_makes_one_run(browser, lab):

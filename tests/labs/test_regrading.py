@@ -215,5 +215,5 @@ def test_a_person_is_asked_and_only_yes_applies(graded, learner, task, monkeypat
 
 
 def test_an_unknown_task_is_refused_with_the_known_ones(task):
-    with pytest.raises(CommandError, match="there are: moe-balance-hbm"):
+    with pytest.raises(CommandError, match=r"there are: .*moe-balance-hbm"):
         call_command("regrade", "no-such-task")

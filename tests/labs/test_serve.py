@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from labs.management.commands.serve import worker_command
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0
 SERVE = [sys.executable, "manage.py", "serve"]
@@ -41,6 +43,28 @@ import subprocess, time
 print("child pid", subprocess.Popen(["sleep", "600"]).pid, flush=True)
 time.sleep(600)
 """
+
+
+WARNED_AS_ROOT = """
+import os
+os.getuid = os.geteuid = lambda: 0
+from celery.platforms import check_privileges
+check_privileges(["json"])
+"""
+
+
+def what_root_is_told(options: list[str], code: str = WARNED_AS_ROOT) -> str:
+    return subprocess.run(
+        [sys.executable, *options, "-c", code], capture_output=True, text=True, check=True
+    ).stderr
+
+
+def test_the_worker_of_one_machine_warns_nobody_for_being_root_and_of_all_else() -> None:
+    command = worker_command(1)
+    options = command[1 : command.index("-m")]
+    assert "superuser privileges" in what_root_is_told([])
+    assert what_root_is_told(options) == ""
+    assert "another" in what_root_is_told(options, "import warnings; warnings.warn('another')")
 
 
 def eventually(condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from django.test import Client
 
+from labs.api.schemas import lab_schema
 from labs.models import Lab, Sweep
 from labs.views.sweeps import sweep_view
 from quiz.models import Learner
@@ -87,6 +88,19 @@ def test_where_the_lines_cross_is_said_in_words(off_and_on, words):
     assert words in view.summary
 
 
+def test_the_sentence_keeps_an_abbreviation_in_capitals():
+    data = sweep_data()
+    data["metrics"][0]["name"] = "ttft_p90_us"
+    assert sweep_view(data, {}).summary.startswith("With EPLB on, TTFT p90 is lower")
+
+
+def test_a_metric_is_called_as_on_the_page_of_a_run():
+    data = sweep_data()
+    data["metrics"][0] |= {"name": "tokens_per_gpu_s", "unit": "tokens/s"}
+    view = sweep_view(data, {}, metrics=lab_schema(get_job("agent-routing"), "metrics"))
+    assert [head.label for head in view.metrics] == ["Output tokens per GPU-second (tokens/s)"]
+
+
 def test_the_drawn_axis_is_the_longest_one_of_numbers_and_only_shown_metrics_are_listed():
     view = sweep_view(sweep_data(), {})
     assert view.along == "Tokens per step"
@@ -109,3 +123,12 @@ def test_the_grid_of_every_lab_can_be_shown(name):
     view = sweep_view(data, {})
     assert view.metrics and len(view.rows) > 1 and len(view.lines) == 2
     assert {select.name for select in view.selects} < set(module.GRID)
+
+
+def test_long_times_of_a_grid_are_told_in_seconds_all_of_them(browser, lab):
+    data = sweep_data([[[50_000.0, 1.0]] * 3, [[40_000_000.0, 2_500_000.0]] * 3])
+    assert [(head.label, head.divisor) for head in sweep_view(data, {}).metrics] == [("Step time (s)", 10**6)]
+    store(lab, state="ready", data=data)
+    html = lab_page(browser, "?skew_percent=0")
+    assert 'data-divisor="1000000">Step time (s)</th>' in html
+    assert 'data-x="64" data-line="false">0.05</td>' in html

@@ -73,7 +73,7 @@ def test_the_track_arrives_whole():
     assert (offering.slug, offering.self_enrolment, offering.is_open) == ("open", True, True)
 
 
-def test_the_check_asks_five_complete_questions_and_the_first_three_link_to_labs():
+def test_the_check_asks_five_complete_questions_and_each_links_to_its_lab_where_there_is_one():
     load(FIXTURE)
     versions = services.served_versions(Quiz.objects.get())
     assert len(versions) == 5
@@ -83,7 +83,13 @@ def test_the_check_asks_five_complete_questions_and_the_first_three_link_to_labs
         assert not version.options.filter(feedback="").exists()
         assert version.staff_points
     linked = [v.question.activity and v.question.activity.slug for v in versions]
-    assert linked == ["moe-balance-hbm", "moe-predict-straggler", "multimodal-warm-turn-2", None, None]
+    assert linked == [
+        "moe-balance-hbm",
+        "moe-predict-straggler",
+        "multimodal-warm-turn-2",
+        None,
+        "agent-best-throughput",
+    ]
 
 
 def test_the_right_answers_are_not_all_in_one_place():

@@ -22,10 +22,12 @@ import pytest
 import redis
 
 from tests.journeys.conftest import ROOT, Site
-from tests.requirements import require
+from tests.requirements import require_none
 
 DATABASE_URL = os.environ.get("STAFFLOOP_TEST_DATABASE_URL", "postgres://postgres@127.0.0.1:5432/postgres")
-REDIS_URL = os.environ.get("STAFFLOOP_TEST_REDIS_URL", "redis://127.0.0.1:6379/13")
+# Test processes side by side have a number each: one of them would find the other's keys.
+PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+REDIS_URL = os.environ.get("STAFFLOOP_TEST_REDIS_URL", f"redis://127.0.0.1:6379/{13 - PROCESS % 10}")
 AMQP_URL = os.environ.get("STAFFLOOP_TEST_AMQP_URL", "amqp://guest:guest@127.0.0.1:5672//")
 
 
@@ -42,15 +44,51 @@ class RealSite:
             return link.execute(query.encode(), values).fetchall()
 
 
+def servers_lacking(broker: str) -> list[str]:
+    """What this machine lacks of all that a site with this broker needs, and why."""
+    return [*postgres_lacking(), *BROKERS_LACKING[broker]()]
+
+
+def postgres_lacking() -> list[str]:
+    try:
+        psycopg.connect(DATABASE_URL, connect_timeout=3).close()
+    except psycopg.OperationalError as error:
+        return [f"PostgreSQL at {urlsplit(DATABASE_URL).hostname}: {error}"]
+    return []
+
+
+def redis_lacking() -> list[str]:
+    try:
+        with redis.Redis.from_url(REDIS_URL, socket_connect_timeout=3) as client:
+            client.ping()
+    except redis.exceptions.ConnectionError as error:
+        return [f"Redis: {error}"]
+    return []
+
+
+def rabbitmq_lacking() -> list[str]:
+    parts, found = urlsplit(AMQP_URL), []
+    try:
+        with amqp.Connection(
+            host=f"{parts.hostname}:{parts.port or 5672}",
+            userid=parts.username or "guest",
+            password=parts.password or "guest",
+        ) as link:
+            link.connect()
+    except OSError as error:
+        found.append(f"RabbitMQ: {error}")
+    if shutil.which("rabbitmqctl") is None or os.getuid() != 0:
+        found.append("rabbitmqctl, and root to use it")
+    return found
+
+
+BROKERS_LACKING = {"redis": redis_lacking, "rabbitmq": rabbitmq_lacking}
+
+
 @contextmanager
 def own_database() -> Iterator[str]:
     name = f"staffloop_{secrets.token_hex(4)}"
-    try:
-        link = psycopg.connect(DATABASE_URL, autocommit=True, connect_timeout=3)
-    except psycopg.OperationalError as error:
-        require(False, f"PostgreSQL at {urlsplit(DATABASE_URL).hostname}: {error}")
-        raise
-    with link:
+    with psycopg.connect(DATABASE_URL, autocommit=True, connect_timeout=3) as link:
         link.execute(f"CREATE DATABASE {name}".encode())
         try:
             yield urlunsplit(urlsplit(DATABASE_URL)._replace(path=f"/{name}"))
@@ -62,11 +100,7 @@ def own_database() -> Iterator[str]:
 def own_redis() -> Iterator[str]:
     """An empty database number. What lies in it is no concern of ours, so a used one is left alone."""
     client = redis.Redis.from_url(REDIS_URL, socket_connect_timeout=3)
-    try:
-        used = client.dbsize()
-    except redis.exceptions.ConnectionError as error:
-        require(False, f"Redis: {error}")
-        raise
+    used = client.dbsize()
     assert not used, f"{REDIS_URL} holds {used} keys; name an empty number in STAFFLOOP_TEST_REDIS_URL"
     try:
         yield REDIS_URL
@@ -78,16 +112,6 @@ def own_redis() -> Iterator[str]:
 @contextmanager
 def own_rabbitmq() -> Iterator[str]:
     parts = urlsplit(AMQP_URL)
-    try:
-        with amqp.Connection(
-            host=f"{parts.hostname}:{parts.port or 5672}",
-            userid=parts.username or "guest",
-            password=parts.password or "guest",
-        ) as link:
-            link.connect()
-    except OSError as error:
-        require(False, f"RabbitMQ: {error}")
-    require(shutil.which("rabbitmqctl") is not None and os.getuid() == 0, "rabbitmqctl, and root to use it")
     host = f"staffloop-{secrets.token_hex(4)}"
     control("add_vhost", host)
     try:
@@ -108,6 +132,7 @@ BROKERS = {"redis": own_redis, "rabbitmq": own_rabbitmq}
     scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in BROKERS]
 )
 def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSite]:
+    require_none(servers_lacking(request.param))
     folder = tmp_path_factory.mktemp("site")
     with ExitStack() as stack:
         database_url = stack.enter_context(own_database())

@@ -1,5 +1,7 @@
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,7 +35,7 @@ def test_an_unknown_lab_is_named_together_with_those_that_exist():
     with pytest.raises(catalog.UnknownLab) as caught:
         catalog.get_job("nope")
     assert isinstance(caught.value, KeyError)
-    assert str(caught.value) == "there is no lab 'nope'; there are: moe-eplb, multimodal-cache"
+    assert str(caught.value) == "there is no lab 'nope'; there are: moe-eplb, multimodal-cache, agent-routing"
 
 
 @pytest.mark.parametrize("name", catalog.job_names())
@@ -52,6 +54,37 @@ def test_tasks_name_parameters_predictions_and_metrics_that_exist(name):
         assert set(task.open_parameters) <= set(job.params.model_fields)
         assert set(task.prediction_metrics) == set(task.prediction.model_fields)
         assert set(task.prediction_metrics.values()) <= set(job.metrics.model_fields)
+
+
+# How a lab is asked and listed; none of it decides what a run reports.
+LISTING = {"simworkers.jobs", "simworkers.catalog", "simworkers.trace_summary"}
+
+
+def imported_by(module):
+    """Names of modules of simworkers that a module's text imports."""
+    tree = ast.parse(file_of(module).read_text("utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("simworkers"):
+            yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("simworkers"))
+
+
+def file_of(module):
+    return catalog._ROOT.parent / Path(*module.split(".")).with_suffix(".py")
+
+
+@pytest.mark.parametrize("name", catalog.job_names())
+def test_the_engine_version_covers_every_module_that_a_run_imports(name):
+    job = catalog.get_job(name)
+    dotted = [job.simulate, job.draw, *(task.prepare for task in job.tasks.values())]
+    found = {job.params.__module__, job.metrics.__module__, *(where.partition(":")[0] for where in dotted)}
+    to_read = set(found)
+    while to_read:
+        to_read = {other for module in to_read for other in imported_by(module) if file_of(other).is_file()}
+        to_read -= found | LISTING
+        found |= to_read
+    assert {file_of(module) for module in found} - set(catalog._source_files(name)) == set()
 
 
 def test_the_engine_version_follows_sources_and_data(monkeypatch, tmp_path):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from simworkers.moe.params import DOMAINS
+from simworkers.moe.traffic_params import DOMAINS
 from simworkers.rng import Stream
 from simworkers.text import BUCKETS, draw_traffic, load_library, tokenize
 

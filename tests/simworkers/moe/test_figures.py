@@ -1,14 +1,12 @@
-import base64
 import json
-import re
 
-import altair
 import pytest
 
 from simworkers.catalog import get_job
 from simworkers.moe.figures import draw
 from simworkers.moe.params import MoeParams
 from simworkers.moe.simulate import simulate
+from tests.simworkers.figures import check_dark_ink, check_pictures, check_spec, check_text
 
 SMALL = {"tokens_per_step": 512, "chunk_tokens": 32, "num_layers": 3, "warmup_steps": 1, "num_steps": 3}
 NAMES = [figure.name for figure in get_job("moe-eplb").figures]
@@ -31,47 +29,22 @@ def test_every_figure_of_the_catalogue_is_drawn_in_order(figures):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_specs_keep_the_vega_lite_schema(figures, name):
-    altair.Chart.from_dict(figures[name].spec, validate=True)
+    check_spec(figures[name])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_svgs_have_no_background_and_pngs_are_pngs(figures, name):
-    figure = figures[name]
-    for svg in (figure.svg_light, figure.svg_dark):
-        assert svg.startswith("<svg")
-        assert "<rect" not in svg  # a ground would be one
-        assert 'fill="white"' not in svg.split("</g>", 1)[0]
-    assert base64.b64decode(figure.png_base64).startswith(b"\x89PNG")
+    check_pictures(figures[name])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_dark_pictures_differ_in_ink_alone(figures, name):
-    light, dark = figures[name].svg_light, figures[name].svg_dark
-    assert light != dark
-    colour = re.compile(r"#[0-9A-Fa-f]{6}|rgb\([^)]*\)")
-    assert colour.sub("", light) == colour.sub("", dark)
+    check_dark_ink(figures[name])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_text_can_be_read_on_its_ground(figures, name):
-    for svg, ground in ((figures[name].svg_light, 255), (figures[name].svg_dark, 24)):
-        inks = re.findall(r"<text[^>]*fill=\"#([0-9A-Fa-f]{6})\"", svg)
-        assert inks
-        for ink in inks:
-            assert contrast(ink, ground) >= 4.5
-
-
-def contrast(ink: str, grey: int) -> float:
-    """WCAG contrast of a colour on a grey ground."""
-
-    def luminance(parts):
-        linear = [
-            (p / 255 / 12.92) if p / 255 <= 0.03928 else ((p / 255 + 0.055) / 1.055) ** 2.4 for p in parts
-        ]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    first, second = luminance(bytes.fromhex(ink)), luminance((grey,) * 3)
-    return (max(first, second) + 0.05) / (min(first, second) + 0.05)
+    check_text(figures[name])
 
 
 def test_the_slider_walks_all_layers_over_an_axis_that_stays(figures):

@@ -14,7 +14,8 @@ from simworkers.moe.gate import (
     route,
     token_features,
 )
-from simworkers.moe.params import DOMAINS, MoeParams
+from simworkers.moe.params import MoeParams
+from simworkers.moe.traffic_params import DOMAINS
 from simworkers.text import load_library
 
 

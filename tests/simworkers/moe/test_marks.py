@@ -8,13 +8,10 @@ from simworkers.moe.metrics import MoeMetrics
 from simworkers.moe.params import MoeParams
 from simworkers.moe.rehearsal import count_experts, rehearse
 from simworkers.moe.simulate import simulate
+from tests.simworkers.tasks import silent
 
 SMALL = {"tokens_per_step": 512, "chunk_tokens": 16, "num_layers": 2, "warmup_steps": 2, "num_steps": 8}
 SLOT_GB = 4 * 58 * 44_040_192 / 1e9  # one more slot on each of four GPUs
-
-
-def silent(_done, _total):
-    pass
 
 
 def run(**values):

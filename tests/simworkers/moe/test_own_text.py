@@ -8,8 +8,9 @@ from pydantic import ValidationError
 
 from simworkers.moe.gate import library_of, token_features
 from simworkers.moe.own_text import MAX_OWN_TEXT_BYTES
-from simworkers.moe.params import DOMAINS, OWN_TEXT, MoeParams
+from simworkers.moe.params import MoeParams
 from simworkers.moe.simulate import simulate
+from simworkers.moe.traffic_params import DOMAINS, OWN_TEXT
 from simworkers.text import build_library, load_library, tokenize
 
 SMALL = {"tokens_per_step": 256, "chunk_tokens": 16, "num_layers": 1, "warmup_steps": 1, "num_steps": 2}

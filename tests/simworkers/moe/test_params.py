@@ -2,7 +2,8 @@ import pytest
 from pydantic import ValidationError
 
 from simworkers.moe.metrics import MoeMetrics
-from simworkers.moe.params import DOMAINS, MoeParams
+from simworkers.moe.params import MoeParams
+from simworkers.moe.traffic_params import DOMAINS
 
 
 def test_every_parameter_has_a_unit_a_heading_and_a_sentence():

@@ -12,14 +12,11 @@ from simworkers.moe.params import MoeParams
 from simworkers.moe.placement import Placement
 from simworkers.moe.rehearsal import count_experts, rehearse
 from simworkers.moe.simulate import simulate
+from tests.simworkers.tasks import silent
 
 SMALL = {"tokens_per_step": 512, "chunk_tokens": 32, "num_layers": 2, "warmup_steps": 2, "num_steps": 4}
 BALANCED = SMALL | {"eplb": True, "redundant_slots_per_gpu": 1, "interval_steps": 2}
 CLUSTER = {"num_experts": 16, "num_gpus": 8, "num_nodes": 2}
-
-
-def silent(_done: int, _total: int) -> None:
-    pass
 
 
 def run(seed=0, **values):

@@ -1,8 +1,6 @@
-import base64
 import json
 import re
 
-import altair
 import pytest
 
 from simworkers.drawing import GREEN, GREY, ORANGE, SKY, finish
@@ -13,7 +11,7 @@ from simworkers.multimodal.params import MultimodalParams
 from simworkers.multimodal.simulate import simulate
 from simworkers.multimodal.time_figures import draw_cache_occupancy
 from simworkers.multimodal.way_figure import draw_image_way
-from tests.simworkers.moe.test_figures import contrast
+from tests.simworkers.figures import check_dark_ink, check_pictures, check_spec, check_text, contrast, words
 
 # 64 tokens a picture: a quick engine that still has several blocks of each picture.
 SMALL = {"users": 2, "turns": 3, "max_image_tokens": 64, "image_width_px": 320, "image_height_px": 200}
@@ -55,35 +53,28 @@ def fills(svg, colour):
     return len(re.findall(rf'<path[^>]*fill="{colour}"', svg))
 
 
-def words(svg):
-    return " ".join(re.findall(r">([^<]+)</t", svg))
-
-
 def test_every_figure_of_the_catalogue_is_drawn_in_order(figures):
     assert list(figures) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_specs_keep_the_vega_lite_schema(figures, name):
-    altair.Chart.from_dict(figures[name].spec, validate=True)
+    check_spec(figures[name])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_svgs_have_no_background_and_pngs_are_pngs(figures, name):
-    figure = figures[name]
-    for svg in (figure.svg_light, figure.svg_dark):
-        assert svg.startswith("<svg")
-        assert "<rect" not in svg  # a ground would be one
-    assert base64.b64decode(figure.png_base64).startswith(b"\x89PNG")
+    check_pictures(figures[name])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dark_pictures_differ_in_ink_alone(figures, name):
+    check_dark_ink(figures[name])
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_text_can_be_read_on_its_ground(figures, name):
-    for svg, ground in ((figures[name].svg_light, 255), (figures[name].svg_dark, 24)):
-        inks = re.findall(r"<text[^>]*fill=\"#([0-9A-Fa-f]{6})\"", svg)
-        assert inks
-        for ink in inks:
-            assert contrast(ink, ground) >= 4.5
+    check_text(figures[name])
 
 
 @pytest.mark.parametrize("colour", [GREEN, SKY, GREY, ORANGE])

@@ -1,0 +1,103 @@
+"""What counts tell of a recorded trace: the same before a run is queued and once the trace is read."""
+
+import hashlib
+
+import pytest
+
+from simworkers import inputs
+from simworkers.agents.params import AgentParams
+from simworkers.agents.recorded import MOST_REQUESTS, fault_of_summary
+from simworkers.agents.scene import build_scene
+from simworkers.agents.traffic.traces import read_trace
+from simworkers.jobs import InvalidParameter
+from simworkers.trace_summary import SessionSize, TraceSummary, summarise
+from tests.simworkers.golden import shared_file
+
+SUMMARY = TraceSummary(
+    sessions=30,
+    requests=300,
+    subagent_requests=0,
+    block_references=3000,
+    block_sizes=[64],
+    input_tokens=192_000,
+    output_tokens=3000,
+    longest_session_s=60.0,
+    subagent_times="marker",
+    lines_refused=0,
+    lines_repaired=0,
+    notes=[],
+)
+ROWS = {"has_sessions": False, "sessions": 1, "block_sizes": [512]}
+SLOW = {"pipeline_parallel": 2, "tensor_parallel": 1, "token_budget": 64}
+
+
+def fault(counted, **asked):
+    params = AgentParams(trace="0" * 64, **asked)
+    return fault_of_summary(params, SUMMARY.model_copy(update=counted))
+
+
+@pytest.mark.parametrize("counted", [{}, ROWS])
+def test_a_trace_of_usual_counts_is_played(counted):
+    assert fault(counted, sessions=30) is None
+
+
+@pytest.mark.parametrize(
+    ("counted", "asked", "field", "told"),
+    [
+        ({"block_sizes": [16, 64]}, {"sessions": 30}, "trace", "16 and 64 tokens"),
+        (ROWS, {"search_load": True}, "search_load", "no load to search"),
+        (ROWS, {"scored_as": "throughput"}, "scored_as", "no load to search"),
+        (ROWS | {"requests": MOST_REQUESTS + 1}, {}, "trace", "30,001 requests"),
+        ({"requests": MOST_REQUESTS + 1}, {"sessions": 30}, "sessions", "30,001 requests"),
+        ({"input_tokens": 10**9}, SLOW | {"sessions": 30}, "sessions", "at most 120"),
+        (ROWS | {"input_tokens": 10**9}, SLOW, "trace", "at most 120"),
+    ],
+)
+def test_what_no_run_could_play_names_the_field_that_mends_it(counted, asked, field, told):
+    found = fault(counted, **asked)
+    assert found and found[0] == field and told in found[1]
+
+
+def test_a_load_search_over_sessions_is_no_fault():
+    assert fault({}, sessions=30, search_load=True) is None
+
+
+@pytest.mark.parametrize("counted", [{"requests": MOST_REQUESTS + 1}, {"block_sizes": [16, 64]}])
+def test_what_fewer_sessions_hold_shows_when_a_trace_is_read_whose_sessions_were_not_counted(counted):
+    assert fault(counted, sessions=29) is None
+
+
+def sized(requests, block_size=64):
+    return SessionSize(requests=requests, input_tokens=1000, output_tokens=10, block_size=block_size)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "asked", "field"),
+    [
+        ([sized(10), sized(MOST_REQUESTS)], {"sessions": 2}, "sessions"),
+        ([sized(10), sized(10, 16)], {"sessions": 2}, "trace"),
+        ([sized(10), sized(10, 16), sized(MOST_REQUESTS)], {"sessions": 1}, None),
+    ],
+)
+def test_of_fewer_sessions_than_a_trace_has_those_count_that_are_played(sizes, asked, field):
+    found = fault({"first_sessions": sizes}, **asked)
+    assert (found and found[0]) == field
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("agent_sessions", SLOW | {"sessions": 30}),
+        ("agent_sessions", SLOW | {"sessions": 29, "search_load": True}),
+        ("requests_512", {"search_load": True}),
+    ],
+)
+def test_a_summary_tells_what_reading_would_tell(name, asked):
+    path = shared_file(f"traces/{name}.jsonl.gz")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    params = AgentParams(trace=digest, **asked)
+    with path.open("rb") as file:
+        found = fault_of_summary(params, summarise(read_trace(file)))
+    with inputs.given({digest: path}), pytest.raises(InvalidParameter) as refused:
+        build_scene(params, 1)
+    assert found and str(refused.value) == ": ".join(found)
