@@ -12,12 +12,12 @@ from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from demo import moe, multimodal
+from demo import agents, moe, multimodal
 from demo.api import Api
-from demo.showing import console, show_result, show_scores
+from demo.showing import console, show_decision, show_result, show_scores
 from demo.site import running_site
 
-DECISIONS = {**moe.DECISIONS, **multimodal.DECISIONS}
+DECISIONS = {**moe.DECISIONS, **multimodal.DECISIONS, **agents.DECISIONS}
 
 # What this learner believes: words of the question → words of the option it takes, and how sure it is (percent).
 ANSWERS = {
@@ -48,15 +48,14 @@ def planned(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def play_task(api: Api, task: dict[str, Any]) -> dict[str, Any]:
     """Open an attempt, predict, run, wait for the grade and the figures. The graded run."""
-    console.print(f"\n[bold]{task['title']}[/] ({task['points']} points)")
+    console.print(f"\n[bold]{task['title']}[/] ({float(task['points']):g} points)")
     place = api.post(task["attempts_url"])["url"]
     attempt = list(api.watch(place, lambda a: a["state"] != "preparing"))[-1]
     decision = DECISIONS[task["slug"]](attempt["visible"])
-    for name, value in decision.items():
-        console.print(f"  {name:<11} {value}", soft_wrap=True)
+    show_decision(task, decision)
     run = api.post(attempt["runs_url"], {"task_attempt": attempt["public_id"], **decision})
     run = wait_for_grade(api, run["url"])
-    show_result(run)
+    show_result(run, task, api.get(f"labs/{task['lab']}/schemas/metrics/")["properties"])
     return run
 
 

@@ -1,4 +1,4 @@
-"""What the demo prints of results."""
+"""What the demo prints of decisions and results, in the words and units of the schemas, as pages show them."""
 
 import sys
 from typing import Any
@@ -7,6 +7,8 @@ from rich.console import Console
 from rich.table import Table
 
 from demo.api import Api
+from labs.labels import label
+from labs.presentation import figure_text, labelled, parameter, significant
 
 # Of a report's metrics, where it has them: what the lab is about.
 SHOWN = ("max_over_mean_before_mean", "max_over_mean_mean", "sampling_floor", "speedup")
@@ -14,15 +16,37 @@ SHOWN = ("max_over_mean_before_mean", "max_over_mean_mean", "sampling_floor", "s
 console = Console(width=None if sys.stdout.isatty() else 110)
 
 
-def show_result(run: dict[str, Any]) -> None:
+def show_decision(task: dict[str, Any], decision: dict[str, Any]) -> None:
+    """What is handed in: parameters, prediction, artefact, each by its schema of the task."""
+    schemas = {"params": "open_parameters"}
+    for name, values in decision.items():
+        parts = task[schemas.get(name, name)]["properties"]
+        told = (parameter(field, value, parts.get(field, {})) for field, value in values.items())
+        console.print(
+            f"  {name:<11} {'; '.join(f'{words}: {text}' for words, text in told)}",
+            soft_wrap=True,
+            markup=False,
+            highlight=False,
+        )
+
+
+def show_result(run: dict[str, Any], task: dict[str, Any], metrics: dict[str, Any]) -> None:
+    """metrics: the properties of the lab's schema."""
     if run["state"] != "graded":
         console.print(f"  [red]{run['state']}[/]: {run['reason']}")
         return
+    fields = task["prediction"]["properties"]
     for row in run["prediction_check"]:
-        console.print(f"  predicted   {row['field']} {row['predicted']}, came out {row['actual']}")
+        field, unit = row["field"], metrics[row["metric"]].get("unit", "")
+        (words, predicted), (_, actual) = (
+            labelled(field, row[what], unit, fields[field]) for what in ("predicted", "actual")
+        )
+        console.print(f"  predicted   {words}: {predicted}, came out {actual}")
     for name in SHOWN:
         if name in run["metrics"]:
-            console.print(f"  {name:<27} {run['metrics'][name]:.3f}")
+            part = metrics[name]
+            told = figure_text(run["metrics"][name], part.get("unit", ""))
+            console.print(f"  {label(name, part):<27} {told}")
     for row in run["criteria"]:
         mark = "[green]✓[/]" if row["passed"] else "[yellow]·[/]"
         worth = (
@@ -43,7 +67,9 @@ def show_scores(api: Api, offering: dict[str, Any]) -> None:
         table.add_column(column, justify="left" if column == "activity" else "right")
     for activity in api.get(f"offerings/{offering['slug']}/")["activities"]:
         grade = activity["grade"]
-        earned = (grade["score"], grade["points"]) if grade else ("–", "–")
-        table.add_row(activity["title"], *earned, activity["points"])
+        earned = ("–", "–")
+        if grade:
+            earned = figure_text(float(grade["score"]), "fraction"), significant(float(grade["points"]))
+        table.add_row(activity["title"], *earned, significant(float(activity["points"])))
     console.print()
     console.print(table)
