@@ -119,6 +119,8 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 BROKER_URL = env.str("BROKER_URL", default="filesystem://")
 RUN_TIME_LIMIT_S = positive_int("STAFFLOOP_RUN_TIME_LIMIT_S", 150)
+# The explore sweep of a lab is computed once for everybody: a hundred runs in a row.
+EXPLORE_TIME_LIMIT_S = positive_int("STAFFLOOP_EXPLORE_TIME_LIMIT_S", 1200)
 RUN_MEMORY_LIMIT_BYTES = positive_int("STAFFLOOP_RUN_MEMORY_LIMIT_MIB", 4096) * 2**20
 RUN_LEASE_S = positive_int("STAFFLOOP_RUN_LEASE_S", 15)
 RUN_HEARTBEAT_S = 1.0
@@ -169,9 +171,9 @@ if BROKER_URL.startswith("filesystem:"):
     CELERY_BROKER_TRANSPORT = "config.filesystem_broker:Transport"
     CELERY_BROKER_TRANSPORT_OPTIONS = {"folder": str(VAR_DIR / "broker"), "polling_interval": 0.08}
 elif BROKER_URL.startswith("redis"):
-    # Must exceed the longest run, or Redis hands out a message that is still being worked on.
+    # Must exceed what takes longest, or Redis hands out a message that is still being worked on.
     CELERY_BROKER_TRANSPORT_OPTIONS = {
-        "visibility_timeout": 2 * RUN_TIME_LIMIT_S + 60,
+        "visibility_timeout": max(2 * RUN_TIME_LIMIT_S, EXPLORE_TIME_LIMIT_S) + 60,
         # A server that hangs is an error, not a hanging request; more than the second that workers listen for.
         "socket_timeout": 10,
         "socket_connect_timeout": 5,

@@ -8,14 +8,14 @@ from typing import Any
 
 import httpx
 
-PATIENCE_S = 300
+PATIENCE_S = 1200
 
 
 class Api:
     """A new learner's account; exits with the problem document where a call is refused."""
 
     def __init__(self, base: str) -> None:
-        self.http = httpx.Client(base_url=f"{base}/api/v1/", timeout=30, trust_env=False)
+        self.http = httpx.Client(base_url=f"{base}/api/v1/", timeout=120, trust_env=False)
         self.username = f"demo-{secrets.token_hex(4)}"
         credentials = {"username": self.username, "password": secrets.token_urlsafe(12)}
         self.post("learners/", credentials)

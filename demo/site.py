@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from simworkers.forked_child import die_with_parent
+
 ROOT = Path(__file__).resolve().parents[1]
 # What settings read besides STAFFLOOP_…; a test compares.
 OF_A_SITE = {
@@ -35,7 +37,11 @@ def own_environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if name not in OF_A_SITE and not name.startswith("STAFFLOOP_")
     }
-    return kept | {"STAFFLOOP_VAR": str(ROOT / "var" / "demo"), "LOG_LEVEL": "WARNING"}
+    return kept | {
+        "STAFFLOOP_VAR": str(ROOT / "var" / "demo"),
+        "STAFFLOOP_RUN_TIME_LIMIT_S": "600",  # a slow machine shows the demo, too
+        "LOG_LEVEL": "WARNING",
+    }
 
 
 @contextmanager
@@ -44,8 +50,13 @@ def running_site() -> Iterator[str]:
     environment = own_environment()
     manage = [sys.executable, str(ROOT / "manage.py")]
     subprocess.run([*manage, "bootstrap"], env=environment, check=True, stdout=subprocess.DEVNULL)
+    parent = os.getpid()
     server = subprocess.Popen(
-        [*manage, "serve", "--port", "0"], env=environment, stdout=subprocess.PIPE, text=True
+        [*manage, "serve", "--port", "0"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: die_with_parent(parent),
     )
     try:
         assert server.stdout is not None
@@ -57,4 +68,4 @@ def running_site() -> Iterator[str]:
             sys.exit("the site did not start; its messages stand above")
     finally:
         server.send_signal(signal.SIGTERM)
-        server.wait(timeout=60)
+        server.wait(timeout=180)

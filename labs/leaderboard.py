@@ -225,7 +225,7 @@ def enter(
     except IntegrityError as exc:
         raise InvalidInput([("/display_name", UNAVAILABLE)]) from exc
     add_final_runs([entry], edition(task))
-    for final in entry.final_runs.computable().filter(sent_at__isnull=True):
+    for final in entry.final_runs.computable().filter(sent_at__isnull=True).order_by("pk"):
         dispatch.on_commit(partial(dispatch.send_final_run, final.pk))
     return entry, is_new
 
@@ -262,7 +262,7 @@ def graded_runs(task: LabTask) -> QuerySet[Run]:
 def lacking(task: LabTask, named: str) -> QuerySet[Run]:
     """Graded runs without a final run of this edition."""
     have = FinalRun.objects.filter(run=OuterRef("pk"), edition=named)
-    return graded_runs(task).filter(~Exists(have))
+    return graded_runs(task).filter(~Exists(have)).order_by("pk")
 
 
 def add_missing_final_runs() -> None:

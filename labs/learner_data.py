@@ -1,5 +1,6 @@
 """All that the site holds of a person, course and labs together: handed out, and erased."""
 
+from operator import attrgetter
 from typing import Any
 
 from django.db import transaction
@@ -25,12 +26,13 @@ def learner_data(learner: Learner, *, reports: bool = False) -> dict[str, Any]:
     What is hidden until a run is graded is left out here too: whoever asks for their data has an open attempt, perhaps.
     """
     attempts = TaskAttempt.objects.filter(learner=learner).select_related("task__activity", "offering")
+    traces = Trace.objects.held_by(learner).order_by("pk")
     runs = Run.objects.shown_to(learner).select_related("explanation").order_by("pk")
     return course_data(learner=learner) | {
         "task_attempts": [attempt_data(row) for row in attempts.order_by("pk")],
         "runs": [run_data(row, reports) for row in runs.iterator(chunk_size=20)],
         "leaderboard_entries": [entry_data(row) for row in entries_of(learner)],
-        "traces": [trace_data(row) for row in Trace.objects.held_by(learner).select_related("file")],
+        "traces": [trace_data(row) for row in traces.select_related("file")],
     }
 
 
@@ -101,7 +103,7 @@ def entry_data(entry: LeaderboardEntry) -> dict[str, Any]:
                 "engine_version": row.engine_version,
                 "computed_at": stamp(row.computed_at),
             }
-            for row in entry.final_runs.all()
+            for row in sorted(entry.final_runs.all(), key=attrgetter("pk"))
         ],
     }
 

@@ -121,7 +121,9 @@ def ask_for_drawings(free: int) -> None:
     long_ago = Now() - timedelta(seconds=settings.SWEEP_RESEND_S)
     unheard = Q(figures_sent_at__lt=long_ago) | Q(figures_sent_at__isnull=True, finished_at__lt=long_ago)
     on_their_way = undrawn.exclude(unheard).count()
-    for pk in undrawn.filter(unheard).values_list("pk", flat=True)[: max(0, free - on_their_way)]:
+    for pk in (
+        undrawn.filter(unheard).order_by("pk").values_list("pk", flat=True)[: max(0, free - on_their_way)]
+    ):
         # Of several sweepers one asks.
         if Run.objects.filter(unheard, pk=pk).update(figures_sent_at=Now()):
             dispatch.send_drawing(pk)

@@ -13,7 +13,6 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 
 from labs import dispatch, runner
-from labs.execution import limits
 from labs.models import Lab, Sweep
 from labs.outages import persistently, tolerant
 from quiz.errors import Refusal
@@ -23,6 +22,10 @@ from simworkers.jobs import SweepData
 log = logging.getLogger(__name__)
 
 DATA_LIMIT_BYTES = 2**20
+
+
+def limits() -> runner.Limits:
+    return runner.Limits(time_s=settings.EXPLORE_TIME_LIMIT_S, memory_bytes=settings.RUN_MEMORY_LIMIT_BYTES)
 
 
 class NotComputed(Refusal):

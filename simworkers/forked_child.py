@@ -124,7 +124,11 @@ def _cut_loose(link: socket.socket, server_pid: int) -> None:
     os.setsid()
     die_with_parent(server_pid)
     # A grandchild made by a plain fork dies with the child, also where nobody is left to kill the group.
-    os.register_at_fork(after_in_child=lambda: die_with_parent(os.getppid()))
+    # The parent's number is noted before the fork: who asks for it after the parent's death learns another's.
+    parent = [0]
+    os.register_at_fork(
+        before=lambda: parent.__setitem__(0, os.getpid()), after_in_child=lambda: die_with_parent(parent[0])
+    )
     signal.set_wakeup_fd(-1)
     for number in SERVER_SIGNALS:
         signal.signal(number, signal.SIG_DFL)

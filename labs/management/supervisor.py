@@ -72,6 +72,11 @@ class Service:
         if self._process is not None:
             self._signal_group(signal.SIGKILL)
 
+    def wait(self) -> None:
+        """Until it has ended, once it was killed."""
+        if self._process is not None:
+            self._process.wait()
+
     def _signal_group(self, number: signal.Signals) -> None:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -142,6 +147,8 @@ class Supervisor:
         for service in running:
             print(f"{service.name} did not end in time; killing it", file=sys.stderr)
             service.kill()
+        for service in running:
+            service.wait()
 
 
 class Watch:

@@ -30,7 +30,7 @@ from tests.bench.sites import TITLES, TRANSPORTS, Lacking, bench_site, load_aver
 
 SMALLEST = {"num_steps": 1, "warmup_steps": 1, "num_layers": 1, "tokens_per_step": 64, "chunk_tokens": 1}
 WARM_UP_ROUNDS = 3
-PATIENCE_S = 30
+PATIENCE_S = 180
 # Before each send a pause is drawn, of several looks of a worker that polls: else all rounds meet it in one phase.
 PAUSE_MS = 320
 RETRY = {
@@ -100,7 +100,7 @@ def noop_worker(environment: dict[str, str]) -> Iterator[Noop]:
             yield noop
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(PATIENCE_S)
             noop.listener.close()
             noop.app.close()
 

@@ -6,6 +6,7 @@ stream for each of as many learners, moves all runs to `running` in one UPDATE, 
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import secrets
@@ -58,7 +59,7 @@ async def web() -> AsyncIterator[tuple[int, int]]:
             yield process.pid, listener.getsockname()[1]
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(PATIENCE_S)
 
 
 class Stream:
@@ -96,7 +97,10 @@ def database_connections(pid: int) -> int:
     from django.db import connection
 
     if connection.vendor == "sqlite":
-        targets = [os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()]
+        targets = []
+        for path in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                targets.append(os.readlink(path))
         return sum(target.endswith("db.sqlite3") for target in targets)
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) - 1 FROM pg_stat_activity WHERE datname = current_database()")

@@ -49,7 +49,7 @@ def test_ratios_compare_equal_ranks_with_the_no_op_and_with_what_a_run_cannot_do
 def test_each_run_is_computed_and_its_moments_follow_one_another():
     command = [sys.executable, "-m", "tests.bench.bench_pipeline", "--runs", "2", "--json"]
     command += ["--transports", "embedded"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert len(found["samples"]) == 2

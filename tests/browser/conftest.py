@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -12,7 +11,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tests.journeys.conftest import Site
+from tests.faults.servers import die_with_me
+from tests.journeys.conftest import Site, end
 from tests.requirements import require
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,16 +56,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         env=environment,
         stdout=subprocess.PIPE,
         text=True,
+        preexec_fn=die_with_me(),
     )
     assert server.stdout is not None
     site = Site(folder)
     threading.Thread(target=site.listen, args=(server.stdout,), daemon=True).start()
     try:
-        assert site.answers.wait(60), "the site did not start"
+        assert site.answers.wait(180), "the site did not start"
         yield site
     finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(timeout=60)
+        end(server)
 
 
 @pytest.fixture(scope="package")

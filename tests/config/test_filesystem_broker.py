@@ -78,7 +78,11 @@ def consume_until_quiet(folder: Path, out: Path, all_here: Any, published: Any) 
 
 
 def test_four_publishers_and_two_tight_pollers_lose_and_double_nothing(tmp_path: Path) -> None:
-    folder, all_here, published = tmp_path / "broker", spawn.Barrier(PUBLISHERS + 2), spawn.Event()
+    folder, all_here, published = (
+        tmp_path / "broker",
+        spawn.Barrier(PUBLISHERS + 2, timeout=120),
+        spawn.Event(),
+    )
     pollers = [
         spawn.Process(
             target=consume_until_quiet, args=(folder, tmp_path / f"taken{index}", all_here, published)
@@ -178,7 +182,7 @@ def test_a_consumer_waits_and_is_woken_by_another_process(broker: Connection, tm
             broker.drain_events(timeout=0.1)
         process = spawn.Process(target=publish_many, args=(tmp_path / "broker", 0))
         process.start()
-        broker.drain_events(timeout=10)
+        broker.drain_events(timeout=120)
         process.join()
     assert got == [[0, 0]]
 

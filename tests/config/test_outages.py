@@ -63,7 +63,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, int, st
         "SECURE_COOKIES": "0",
     }
     manage = [sys.executable, str(ROOT / "manage.py"), "collectstatic", "--noinput"]
-    subprocess.run(manage, env=environment, check=True, capture_output=True, timeout=60)
+    subprocess.run(manage, env=environment, check=True, capture_output=True, timeout=300)
     done = subprocess.run(
         [sys.executable, "-c", ASK],
         cwd=ROOT,
@@ -71,7 +71,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, int, st
         check=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     return [tuple(row) for row in json.loads(done.stdout)]
 

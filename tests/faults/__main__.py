@@ -24,7 +24,7 @@ def one_pass(options: argparse.Namespace, *, damaged: bool) -> dict[str, Any]:
     command = [sys.executable, "-m", "tests.faults.one_pass", "--runs", str(options.runs)]
     command += ["--transport", options.transport, "--seed", str(options.seed)]
     command += ["--damaged"] * damaged + ["--keep"] * options.keep
-    patience_s = 300 + 5 * options.runs
+    patience_s = 900 + 10 * options.runs
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, timeout=patience_s)
     if done.returncode:
         sys.exit(f"the pass itself failed with exit status {done.returncode}")

@@ -18,7 +18,7 @@ from tests.faults.flow import Account
 T = TypeVar("T")
 
 
-def patiently(read: Callable[[], T], patience_s: float = 60.0) -> T:
+def patiently(read: Callable[[], T], patience_s: float = 180.0) -> T:
     """The answer of a database that may just be restarting."""
     deadline = time.monotonic() + patience_s
     while True:

@@ -96,7 +96,7 @@ class Site:
             cwd=ROOT,
             check=True,
             stdout=subprocess.DEVNULL,
-            timeout=120,
+            timeout=300,
         )
 
     def tend(self) -> None:
@@ -112,7 +112,12 @@ class Site:
 
     def left_behind(self) -> list[int]:
         """Processes that still name this site's folder: warm servers and their children."""
-        time.sleep(1)
+        deadline = time.monotonic() + 30  # they notice at their own pace that their worker has gone
+        while (found := self._alive()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        return found
+
+    def _alive(self) -> list[int]:
         return [pid for pid in numbers(Path("/proc")) if str(self.folder).encode() in command_line(pid)]
 
 

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-PATIENCE_S = 60.0
+from simworkers.forked_child import die_with_parent
+
+PATIENCE_S = 180.0
 
 
 class Lacking(Exception):
@@ -28,6 +30,12 @@ class Server(Protocol):
         """At once and without a farewell."""
 
     def stop(self) -> None: ...
+
+
+def die_with_me() -> Callable[[], None]:
+    """For a process that must not outlive this one, even where this one is killed."""
+    parent = os.getpid()
+    return lambda: die_with_parent(parent)
 
 
 def free_port() -> int:
@@ -122,7 +130,9 @@ class Redis:
     def start(self) -> None:
         command = [self._program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
         command += ["--appendonly", "no", "--dir", str(self.folder)]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, start_new_session=True, preexec_fn=die_with_me()
+        )
         wait_for(lambda: talks(self.port, b"PING\r\n", b"+PONG"), "redis")
 
     def kill(self) -> None:
@@ -163,13 +173,20 @@ class RabbitMQ:
         }
         # Run here, or the node starts one that outlives it.
         mapper = [program("epmd"), "-port", mapper_port, "-address", "127.0.0.1"]
-        self._mapper = subprocess.Popen(mapper, stdout=subprocess.DEVNULL, start_new_session=True)
+        self._mapper = subprocess.Popen(
+            mapper, stdout=subprocess.DEVNULL, start_new_session=True, preexec_fn=die_with_me()
+        )
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         with (self.folder / "output").open("ab") as output:
             self._process = subprocess.Popen(
-                [self._program], env=self._environment, stdout=output, stderr=output, start_new_session=True
+                [self._program],
+                env=self._environment,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                preexec_fn=die_with_me(),
             )
         # A node that does not speak yet closes the connection; one that is ready answers Connection.Start.
         wait_for(lambda: talks(self.port, b"AMQP\x00\x00\x09\x01", b"\x01"), "rabbitmq")

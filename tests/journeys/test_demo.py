@@ -25,7 +25,8 @@ def test_nothing_that_settings_read_comes_from_the_shell(monkeypatch: pytest.Mon
     for name in names:
         monkeypatch.setenv(name, "another's")
     passed = site.own_environment()
-    assert {name for name in names if name in passed} == {"STAFFLOOP_VAR", "LOG_LEVEL"}
+    own = {"STAFFLOOP_VAR", "STAFFLOOP_RUN_TIME_LIMIT_S", "LOG_LEVEL"}
+    assert {name for name in names if name in passed} == own
     assert "another's" not in passed.values()
     assert "PATH" in passed
 

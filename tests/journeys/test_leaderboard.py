@@ -55,7 +55,7 @@ def settled(api: Api) -> dict[str, Any]:
 
 
 def final_rows(site: Site) -> list[tuple[Any, ...]]:
-    with sqlite3.connect(site.folder / "db.sqlite3") as database:
+    with sqlite3.connect(site.folder / "db.sqlite3", timeout=60) as database:
         return database.execute("SELECT id, state, lease, tries FROM labs_finalrun ORDER BY id").fetchall()
 
 
@@ -75,9 +75,10 @@ def test_two_learners_with_the_same_settings_get_the_same_score_and_stand_in_the
 def test_a_worker_killed_in_the_middle_of_a_final_run_costs_a_try_and_no_grade(site: Site):
     api = graded_newcomer(site)
     grades = api.get("grades/")
-    api.put(f"{BOARD}entry/", {"display_name": "Interrupted"})
-    newest = until(lambda: (row := final_rows(site)[-1])[2] and row)
-    os.kill(site.pids["worker"], signal.SIGKILL)
+    with site.nothing_computes():
+        api.put(f"{BOARD}entry/", {"display_name": "Interrupted"})
+        newest = until(lambda: (row := final_rows(site)[-1])[2] and row)
+        os.kill(site.pids["worker"], signal.SIGKILL)
     place = settled(api)
     assert (place["state"], place["rank"] is not None) == ("ranked", True)
     assert next(row for row in final_rows(site) if row[0] == newest[0])[1:] == ("ready", None, 2)

@@ -67,9 +67,9 @@ def worker(db: None) -> Worker:
 
 
 def execute(run: Run) -> None:
-    """Claim this run, whoever's turn it is, and carry it out; nothing where it is not queued."""
-    claimed = Run.objects.select_related("lab", "learner", "task_attempt__task__activity").get(pk=run.pk)
-    if claimed.claim(60):
+    """Claim this run, whoever's turn it is, and carry it out; nothing where it is not queued, or gone."""
+    there = Run.objects.select_related("lab", "learner", "task_attempt__task__activity").filter(pk=run.pk)
+    if (claimed := there.first()) is not None and claimed.claim(60):
         execute_run(claimed)
 
 

@@ -36,7 +36,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def all_end(*pids: int, within_s: float = 5.0) -> bool:
+def all_end(*pids: int, within_s: float = 60.0) -> bool:
     deadline = time.monotonic() + within_s
     while any(map(is_alive, pids)):
         if time.monotonic() > deadline:

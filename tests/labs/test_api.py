@@ -105,11 +105,11 @@ def test_the_hidden_instance_and_seeds_do_not_leave_before_grading(api, attempt)
     TaskAttempt.objects.filter(pk=attempt.pk).update(draw_seed=987654321987654321)
     attempt.refresh_from_db()
     attempt.instance["seed"] = 123456789123456789
-    attempt.instance["params"]["checkpoint_seed"] = 13579
+    attempt.instance["params"]["checkpoint_seed"] = 1357913579135791
     attempt.save()
     attempt_page = api.get(f"/api/v1/task-attempts/{attempt.public_id}/").content
     run_page = api.post(RUNS, submission(attempt), format="json").content
-    for secret in (b"987654321987654321", b"123456789123456789", b"13579"):
+    for secret in (b"987654321987654321", b"123456789123456789", b"1357913579135791"):
         assert secret not in attempt_page + run_page
 
 

@@ -83,7 +83,7 @@ def test_others_read_ranks_and_names_and_staff_scores_and_logins(board, entered,
     child(1.2345)
     compute_all()
     shown = text_of(browser_of(make_learner("looking", offering)).get(TASK))
-    assert "The a" in shown and "zq" not in shown and "1.2345" not in shown
+    assert "The a" in shown and "login-zq" not in shown and "1.2345" not in shown
     staff = browser_of(Learner.objects.create_user("root", is_staff=True))
     for address in (TASK, URL):
         shown = text_of(staff.get(address))

@@ -16,6 +16,7 @@ from tests.labs.supervision import MIB, ROOMY, SERVER_ARGUMENTS, Ask, all_end, g
 @pytest.fixture(scope="module")
 def shared_server() -> Iterator[WarmServer]:
     server = WarmServer(*SERVER_ARGUMENTS)
+    server.start()  # or the first test would wait for it within a limit of its own
     yield server
     server.stop()
 
@@ -40,7 +41,7 @@ def ask(shared_server: WarmServer) -> Ask:
 
 def test_a_result_and_the_progress_on_the_way_arrive(ask: Ask) -> None:
     beats: list[Any] = []
-    assert ask("count", steps=10, pause_s=0.05, on_beat=note_in(beats)) == {"steps": 10}
+    assert ask("count", steps=10, pause_s=0.2, on_beat=note_in(beats)) == {"steps": 10}
     told = [beat for beat in beats if beat is not None]
     assert told == sorted(told)
     assert told[-1][1] == 10
@@ -131,8 +132,8 @@ def test_the_renderer_of_figures_works_under_a_memory_limit_of_one_gibibyte(ask:
 def test_a_time_out_kills_the_child_and_the_grandchild(ask: Ask, tmp_path: Path) -> None:
     begun = time.monotonic()
     with pytest.raises(JobTimedOut):
-        ask("hang_with_grandchild", pid_file=str(tmp_path / "pids"), limits=Limits(1.0, 256 * MIB))
-    assert time.monotonic() - begun < 5
+        ask("hang_with_grandchild", pid_file=str(tmp_path / "pids"), limits=Limits(3.0, 256 * MIB))
+    assert time.monotonic() - begun < 3 + runner.OVERDUE_S
     assert all_end(*read_pids(tmp_path / "pids"))
 
 

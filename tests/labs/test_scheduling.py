@@ -223,4 +223,4 @@ assert before.currsize == len(catalog.job_names()), before
 assert catalog.engine_version.cache_info().misses == before.misses
 """
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=300)

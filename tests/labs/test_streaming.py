@@ -75,7 +75,7 @@ class Listener:
         self.ended.set()
 
     async def until(self, words: str) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while words not in self.text:
                 await asyncio.sleep(0.02)
 
@@ -103,7 +103,7 @@ def test_changes_of_the_row_arrive_while_the_stream_is_open_until_the_end(run, p
         await change(run, steps_done=2)
         await one.until('"done": 2')
         await change(run, state="failed", reason="why")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             await task
         return parse(one.text)
 
@@ -113,21 +113,38 @@ def test_changes_of_the_row_arrive_while_the_stream_is_open_until_the_end(run, p
 
 
 @pytest.mark.django_db(transaction=True)
-def test_while_nothing_happens_a_comment_keeps_the_stream_alive_and_a_maximum_ends_it(
-    run, place, learner, quick, settings
-):
+def test_while_nothing_happens_comments_keep_the_stream_alive(run, place, learner, quick, settings):
     settings.STREAM_HEARTBEAT_S = 0.1
+    Run.objects.filter(pk=run.pk).update(state=Run.State.QUEUED)
+    ticket = ticket_for(place, learner)
+
+    async def scene() -> None:
+        one = Listener()
+        async with asyncio.timeout(120):
+            task = asyncio.create_task(one.follow(place, ticket))
+            while one.text.count(": still here\n\n") < 3:
+                await asyncio.sleep(0.02)
+            await change(run, state="cancelled")
+            await task
+
+    async_to_sync(scene)()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_maximum_ends_the_stream_of_a_run_that_goes_on(run, place, learner, quick, settings):
     settings.STREAM_MAX_S = 0.35
     Run.objects.filter(pk=run.pk).update(state=Run.State.QUEUED)
     ticket = ticket_for(place, learner)
 
     async def scene() -> str:
         one = Listener()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             await one.follow(place, ticket)
         return one.text
 
-    assert async_to_sync(scene)().count(": still here\n\n") >= 3
+    assert [event["event"] for event in parse(async_to_sync(scene)())] == ["state"]
+    run.refresh_from_db()
+    assert run.state == Run.State.QUEUED
 
 
 @pytest.mark.django_db(transaction=True)
@@ -138,7 +155,7 @@ def test_a_graded_run_whose_figures_never_come_ends_after_a_while(run, place, le
 
     async def scene() -> str:
         one = Listener()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             await one.follow(place, ticket)
         return one.text
 
@@ -163,10 +180,13 @@ def test_many_streams_are_served_by_one_query_a_round(run, place, learner, quick
         for one in listeners:
             await one.until('"queued"')
         rounds.clear()
-        await asyncio.sleep(0.5)
-        assert 1 <= len(rounds) <= 11
+        async with asyncio.timeout(120):
+            while len(rounds) < 3:
+                await asyncio.sleep(0.02)
+        pollers = [task for task in asyncio.all_tasks() if task.get_name() == "run-poller"]
+        assert len(pollers) == 1
         await change(run, state="cancelled")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             await asyncio.gather(*tasks)
 
     async_to_sync(scene)()
@@ -184,7 +204,7 @@ def test_who_leaves_is_forgotten_and_the_last_one_ends_the_poller(run, place, le
         await one.until('"queued"')
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             while any(other.get_name() == "run-poller" for other in asyncio.all_tasks()):
                 await asyncio.sleep(0.02)
 
@@ -219,7 +239,7 @@ def test_a_database_that_does_not_answer_for_a_while_costs_no_stream(run, place,
         await asyncio.to_thread(noticed.wait, 10)
         assert not task.done()
         broken.clear()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             await task
 
     async_to_sync(scene)()

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -104,6 +105,13 @@ def test_stopping_the_server_ends_its_calls_and_removes_its_folder(tmp_path: Pat
     assert not folder.exists()
 
 
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A Unix socket's path may have 107 characters."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
 CLIENT = """
 import sys
 from labs import runner
@@ -115,12 +123,14 @@ runner.call("hang_with_grandchild", {"pid_file": sys.argv[1]}, limits=runner.Lim
 """
 
 
-def test_killing_the_client_process_leaves_neither_child_nor_server(tmp_path: Path) -> None:
+def test_killing_the_client_process_leaves_neither_child_nor_server(
+    tmp_path: Path, short_folder: Path
+) -> None:
     client = subprocess.Popen(
         [sys.executable, "-c", CLIENT, str(tmp_path / "pids"), *SERVER_ARGUMENTS],
         cwd=runner.ROOT,
         stdout=subprocess.PIPE,
-        env=os.environ | {"TMPDIR": str(tmp_path)},
+        env=os.environ | {"TMPDIR": str(short_folder)},
     )
     assert client.stdout is not None
     server_pid = int(client.stdout.readline())
@@ -129,7 +139,7 @@ def test_killing_the_client_process_leaves_neither_child_nor_server(tmp_path: Pa
     client.wait()
     client.stdout.close()
     assert all_end(server_pid, *pids)
-    assert not list(tmp_path.glob("staffloop-*")), "the server should remove its socket's folder"
+    assert not list(short_folder.glob("staffloop-*")), "the server should remove its socket's folder"
 
 
 def test_a_forked_process_starts_its_own_server_and_lets_the_parents_go(own_server: WarmServer) -> None:
@@ -145,10 +155,10 @@ def test_a_forked_process_starts_its_own_server_and_lets_the_parents_go(own_serv
             os.write(write_end, str(answer["parent"]).encode())
         finally:
             os._exit(0)
+    os.close(write_end)  # so that a child which fails is an end and no endless wait
     assert int(os.read(read_end, 100)) != parents
     os.waitpid(worker, 0)
     os.close(read_end)
-    os.close(write_end)
     assert own_server.pid == parents
 
 
@@ -184,6 +194,9 @@ def test_beats_go_on_while_the_server_starts() -> None:
         def start(self) -> None:
             time.sleep(0.3)
             super().start()
+            started.set()
+
+    started = threading.Event()
 
     server = SlowServer("--entries", "tests.simworkers.forkserver_entries")
     beats: list[object] = []
@@ -196,5 +209,6 @@ def test_beats_go_on_while_the_server_starts() -> None:
         with pytest.raises(JobStopped):
             start_with_beats(server, few_beats, beat_s=0.05)
     finally:
+        started.wait(120)
         server.stop()
     assert beats == [None] * 3

@@ -1,19 +1,21 @@
-"""A whole site on real servers: a database, a Redis number and a RabbitMQ host of its own, removed afterwards.
+"""A whole site on real servers: a database, a Redis server and a RabbitMQ host of its own, removed afterwards.
 
-Servers are found by STAFFLOOP_TEST_DATABASE_URL, STAFFLOOP_TEST_REDIS_URL and STAFFLOOP_TEST_AMQP_URL; without them
-on this machine's usual ports. `.ci/services` starts them.
+PostgreSQL and RabbitMQ are found by STAFFLOOP_TEST_DATABASE_URL and STAFFLOOP_TEST_AMQP_URL, without them on this
+machine's usual ports; `.ci/services` starts them. Redis is started here, or is the number that
+STAFFLOOP_TEST_REDIS_URL names.
 """
 
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit, urlunsplit
 
 import amqp
@@ -21,13 +23,12 @@ import psycopg
 import pytest
 import redis
 
-from tests.journeys.conftest import ROOT, Site
+from tests.faults.servers import Redis, die_with_me, is_installed
+from tests.journeys.conftest import ROOT, Site, end
 from tests.requirements import require_none
 
 DATABASE_URL = os.environ.get("STAFFLOOP_TEST_DATABASE_URL", "postgres://postgres@127.0.0.1:5432/postgres")
-# Test processes side by side have a number each: one of them would find the other's keys.
-PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-REDIS_URL = os.environ.get("STAFFLOOP_TEST_REDIS_URL", f"redis://127.0.0.1:6379/{13 - PROCESS % 10}")
+REDIS_URL = os.environ.get("STAFFLOOP_TEST_REDIS_URL", "")
 AMQP_URL = os.environ.get("STAFFLOOP_TEST_AMQP_URL", "amqp://guest:guest@127.0.0.1:5672//")
 
 
@@ -51,15 +52,17 @@ def servers_lacking(broker: str) -> list[str]:
 
 def postgres_lacking() -> list[str]:
     try:
-        psycopg.connect(DATABASE_URL, connect_timeout=3).close()
+        psycopg.connect(DATABASE_URL, connect_timeout=15).close()
     except psycopg.OperationalError as error:
         return [f"PostgreSQL at {urlsplit(DATABASE_URL).hostname}: {error}"]
     return []
 
 
 def redis_lacking() -> list[str]:
+    if not REDIS_URL:
+        return [] if is_installed("redis-server") else ["Redis: redis-server is not installed"]
     try:
-        with redis.Redis.from_url(REDIS_URL, socket_connect_timeout=3) as client:
+        with redis.Redis.from_url(REDIS_URL, socket_connect_timeout=15) as client:
             client.ping()
     except redis.exceptions.ConnectionError as error:
         return [f"Redis: {error}"]
@@ -88,7 +91,7 @@ BROKERS_LACKING = {"redis": redis_lacking, "rabbitmq": rabbitmq_lacking}
 @contextmanager
 def own_database() -> Iterator[str]:
     name = f"staffloop_{secrets.token_hex(4)}"
-    with psycopg.connect(DATABASE_URL, autocommit=True, connect_timeout=3) as link:
+    with psycopg.connect(DATABASE_URL, autocommit=True, connect_timeout=15) as link:
         link.execute(f"CREATE DATABASE {name}".encode())
         try:
             yield urlunsplit(urlsplit(DATABASE_URL)._replace(path=f"/{name}"))
@@ -98,8 +101,17 @@ def own_database() -> Iterator[str]:
 
 @contextmanager
 def own_redis() -> Iterator[str]:
-    """An empty database number. What lies in it is no concern of ours, so a used one is left alone."""
-    client = redis.Redis.from_url(REDIS_URL, socket_connect_timeout=3)
+    """A server of ours, or an empty number of the one that is named; what lies in it is no concern of ours."""
+    if not REDIS_URL:
+        with TemporaryDirectory(prefix="staffloop-redis-") as folder:
+            server = Redis(Path(folder))
+            server.start()
+            try:
+                yield server.url
+            finally:
+                server.stop()
+        return
+    client = redis.Redis.from_url(REDIS_URL, socket_connect_timeout=15)
     used = client.dbsize()
     assert not used, f"{REDIS_URL} holds {used} keys; name an empty number in STAFFLOOP_TEST_REDIS_URL"
     try:
@@ -122,7 +134,7 @@ def own_rabbitmq() -> Iterator[str]:
 
 
 def control(*arguments: str) -> None:
-    subprocess.run(["rabbitmqctl", "-q", *arguments], check=True, capture_output=True, timeout=60)
+    subprocess.run(["rabbitmqctl", "-q", *arguments], check=True, capture_output=True, timeout=180)
 
 
 BROKERS = {"redis": own_redis, "rabbitmq": own_rabbitmq}
@@ -145,7 +157,8 @@ def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             "STAFFLOOP_OPEN_REGISTRATION": "1",
             "SECURE_COOKIES": "0",
             "STAFFLOOP_VAR": str(folder),
-            "STAFFLOOP_RUN_LEASE_S": "4",
+            "STAFFLOOP_RUN_TIME_LIMIT_S": "600",
+            "STAFFLOOP_RUN_LEASE_S": "10",
             "STAFFLOOP_SWEEP_INTERVAL_S": "1",
             "PYTHONUNBUFFERED": "1",
         }
@@ -158,7 +171,9 @@ def served(folder: os.PathLike[str], environment: dict[str, str]) -> Iterator[Si
     manage = [sys.executable, str(ROOT / "manage.py")]
     subprocess.run([*manage, "bootstrap"], env=environment, check=True, capture_output=True)
     command = [*manage, "serve", "--port", "0", "--workers", "2"]
-    server = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=die_with_me()
+    )
     assert server.stdout is not None
     site = Site(ROOT.joinpath(folder))
     reader = threading.Thread(target=site.listen, args=(server.stdout,), daemon=True)
@@ -167,7 +182,6 @@ def served(folder: os.PathLike[str], environment: dict[str, str]) -> Iterator[Si
         assert site.answers.wait(120), "the site did not start"
         yield site
     finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(timeout=60)
+        end(server)
         reader.join()
         server.stdout.close()
