@@ -1,8 +1,21 @@
 """What all tests share."""
 
+import os
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
+
+# How long an example takes says how busy the machine is. In CI a run repeats what the one before it tried.
+hypothesis_settings.register_profile(
+    "staffloop",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="CI" in os.environ,
+    print_blob=True,
+)
+hypothesis_settings.load_profile("staffloop")
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,5 @@
 // <staffloop-standing data-url data-awaited>: while a final run is computed, asks for it and then shows the board anew.
-import { Problem, poll, renew } from "../quiz/api.js";
+import { Problem, fetchPage, poll, swap } from "../quiz/api.js";
 
 class StaffloopStanding extends HTMLElement {
   connectedCallback() {
@@ -19,15 +19,42 @@ class StaffloopStanding extends HTMLElement {
   async wait(signal) {
     await poll(this.dataset.url || "", (own) => isSettled(own), signal);
     if (signal.aborted) return;
+    const page = await fetchPage();
+    if (signal.aborted) return;
+    // From here to the end at once, so that what was typed during the fetch counts too.
     const name = document.querySelector("#display-name");
-    const typed = name instanceof HTMLInputElement && name.value !== name.defaultValue ? name.value : null;
-    const board = await renew("leaderboard");
+    const held = document.activeElement;
+    const board = swap(page, "leaderboard");
     const field = board?.querySelector("#display-name");
-    // What somebody is typing outlives the exchange.
-    if (typed !== null && field instanceof HTMLInputElement) field.value = typed;
+    const next = [...(board?.querySelectorAll("a, button, input, [tabindex]") || [])].find((one) => isLike(one, held));
+    if (next instanceof HTMLElement) next.focus({ preventScroll: true });
+    if (name instanceof HTMLInputElement && field instanceof HTMLInputElement) continueTyping(name, field);
     // Outside of what was exchanged, or nobody would hear it.
     const news = document.querySelector("[data-leaderboard-news]");
     if (news) news.textContent = board?.querySelector("staffloop-standing")?.textContent || "";
+  }
+}
+
+/**
+ * Whether an element of the new board is what this one was in the old.
+ * @param {Element} one
+ * @param {Element | null} other
+ */
+function isLike(one, other) {
+  /** @param {Element} element */
+  const nameOf = (element) => element.id || element.getAttribute("aria-label") || element.textContent;
+  return one.tagName === other?.tagName && nameOf(one) === nameOf(other);
+}
+
+/**
+ * What somebody is typing outlives the exchange, and so does the place of the cursor.
+ * @param {HTMLInputElement} old
+ * @param {HTMLInputElement} fresh
+ */
+function continueTyping(old, fresh) {
+  if (old.value !== old.defaultValue) fresh.value = old.value;
+  if (document.activeElement === fresh) {
+    fresh.setSelectionRange(old.selectionStart, old.selectionEnd, old.selectionDirection || "none");
   }
 }
 

@@ -174,7 +174,8 @@ class StaffloopSweep extends HTMLElement {
       const { from, last } = crossing(points);
       const mark = from === null || last === null ? [] : [{ x: from, text: `from ${significant(from)}` }];
       const drawn = points.map((point) => ({ ...point, value: point.value / this.divisorOf(name), line: names[Number(point.line)] }));
-      chart.view.data("points", drawn).data("crossing", mark).runAsync();
+      // A slider may be moved while the charts are still being drawn; the last of them shows all again.
+      chart?.view.data("points", drawn).data("crossing", mark).runAsync();
       const drawing = holder.querySelector("svg");
       drawing?.setAttribute("role", "img");
       drawing?.setAttribute("aria-label", `${this.titleOf(name)}; the table below has its numbers.`);

@@ -124,17 +124,32 @@ export async function poll(url, visit, signal, onReach = () => {}) {
   }
 }
 
-/**
- * Fetch this page again and put its part `id` where the old one stands; the rest of the page stays.
- * @param {string} id
- * @returns {Promise<HTMLElement | null>} the new part
- */
-export async function renew(id) {
+/** @returns {Promise<Document>} this page as it is now on the server */
+export async function fetchPage() {
   const reply = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
   if (!reply.ok) throw new Problem(reply.status, {});
-  const fresh = new DOMParser().parseFromString(await reply.text(), "text/html").getElementById(id);
+  return new DOMParser().parseFromString(await reply.text(), "text/html");
+}
+
+/**
+ * Put the part `id` of a fetched page where the old one stands; the rest of the page stays.
+ * @param {Document} page
+ * @param {string} id
+ * @returns {HTMLElement | null} the new part
+ */
+export function swap(page, id) {
+  const fresh = page.getElementById(id);
   const old = document.getElementById(id);
   if (!fresh || !old) return null;
   old.replaceWith(document.adoptNode(fresh));
   return document.getElementById(id);
+}
+
+/**
+ * Fetch this page again and put its part `id` where the old one stands.
+ * @param {string} id
+ * @returns {Promise<HTMLElement | null>} the new part
+ */
+export async function renew(id) {
+  return swap(await fetchPage(), id);
 }

@@ -121,7 +121,7 @@ class StaffloopQuiz extends HTMLElement {
         const stored = await send("PUT", `${this.url}responses/${question.position}/`, question.body());
         question.acknowledge(stored.sequence);
         question.dirty = question.sequence !== stored.sequence;
-        this.say("[data-saved]", "All answers saved");
+        if (!this.questions.some((one) => one.dirty)) this.say("[data-saved]", "All answers saved");
       } catch (error) {
         if (error instanceof Problem && error.status < 500) {
           question.dirty = false;
