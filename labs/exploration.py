@@ -4,14 +4,25 @@ from typing import Any
 
 from django.urls import reverse
 
-from labs.models import Run, TaskAttempt
+from labs.models import Run, TaskAttempt, Trace
+from simworkers.inputs import is_digest, trace_fields
 
 
 def explore_path(attempt: TaskAttempt) -> str | None:
-    """The lab's page, its form filled from the attempt; None while, or where, there is no instance to be judged."""
-    if attempt.state not in (TaskAttempt.State.OPEN, TaskAttempt.State.GRADED):
+    """The lab's page, its form filled from the attempt; None while, or where, there is no instance to be judged.
+
+    None too where it plays a recorded trace that is no longer its learner's to use: the free run would be refused.
+    """
+    if attempt.state not in (TaskAttempt.State.OPEN, TaskAttempt.State.GRADED) or not may_read_traces(attempt):
         return None
     return f"{reverse('lab-page', args=[attempt.task.lab.slug])}?attempt={attempt.public_id}#parameters"
+
+
+def may_read_traces(attempt: TaskAttempt) -> bool:
+    drawn = (attempt.instance or {}).get("params", {})
+    read = {drawn[name] for name in trace_fields(attempt.task.lab.job.params) if is_digest(drawn.get(name))}
+    readable = Trace.objects.shown_to(attempt.learner).filter(file__digest__in=read)
+    return not read or len(read) == readable.values("file").distinct().count()
 
 
 def start_values(attempt: TaskAttempt) -> dict[str, Any]:

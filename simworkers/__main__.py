@@ -242,7 +242,7 @@ def _tell_lines(path: Path) -> None:
 def _tell_notes(trace: "Trace") -> None:
     for note in trace.notes:
         print(f"{'refused' if note.is_refused else 'repaired'}: {note}", file=sys.stderr)
-    more = trace.lines_refused + trace.lines_repaired - len(trace.notes)
+    more = trace.lines_refused + trace.repairs - len(trace.notes)
     if more:
         print(f"{more:,} more were refused or repaired", file=sys.stderr)
 

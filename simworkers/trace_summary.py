@@ -45,7 +45,7 @@ class TraceSummary(BaseModel):
     longest_session_s: float = Field(ge=0, description="From its first request to its last.")
     subagent_times: str = Field(description="From where subagents' times count: marker or session.")
     lines_refused: int = Field(ge=0)
-    lines_repaired: int = Field(ge=0)
+    repairs: int = Field(ge=0, description="A line may have several.")
     notes: list[NoteSummary] = Field(max_length=NOTES_SHOWN, description="The first; all are counted.")
     first_sessions: list[SessionSize] = Field(
         default=[],
@@ -69,7 +69,7 @@ def summarise(trace: "Trace") -> TraceSummary:
         longest_session_s=max(_span_us(session) for session in trace.sessions) / 1e6,
         subagent_times=trace.subagent_times,
         lines_refused=trace.lines_refused,
-        lines_repaired=trace.lines_repaired,
+        repairs=trace.repairs,
         notes=[_summary_of(note) for note in trace.notes[:NOTES_SHOWN]],
         first_sessions=[size_of(session) for session in trace.sessions[:SIZES_KEPT]],
     )

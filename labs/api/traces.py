@@ -45,7 +45,7 @@ class SummarySerializer(serializers.Serializer[Any]):
         ["marker", "session"], help_text="From where subagents' times count."
     )
     lines_refused = serializers.IntegerField()
-    lines_repaired = serializers.IntegerField()
+    repairs = serializers.IntegerField(help_text="A line may have several.")
     notes = NoteSerializer(many=True, help_text="The first 50; all are counted.")
 
 

@@ -97,10 +97,10 @@ def card_of(trace: Trace) -> Card:
     sizes = [f"{size:,}" for size in summary.get("block_sizes", [])]
     if sizes:
         facts.append(("Tokens a block", " and ".join(sizes)))
-    refused, repaired = summary.get("lines_refused", 0), summary.get("lines_repaired", 0)
+    refused, repairs = summary.get("lines_refused", 0), summary.get("repairs", 0)
     notes = summary.get("notes", [])
-    lines = f"{refused:,} refused, {repaired:,} repaired" if refused or repaired else ""
-    return Card(trace, facts, notes, lines, refused + repaired - len(notes), len(sizes) > 1)
+    lines = f"Lines refused: {refused:,}, repairs: {repairs:,}" if refused or repairs else ""
+    return Card(trace, facts, notes, lines, refused + repairs - len(notes), len(sizes) > 1)
 
 
 def page_context(request: HttpRequest) -> dict[str, Any]:

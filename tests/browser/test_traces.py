@@ -37,7 +37,7 @@ def test_a_trace_is_handed_in_checked_without_a_reload_and_deleted(page: Page) -
     mine = page.locator("#mine + p + ul > li")
     expect(mine).to_contain_text("Ready", timeout=SLOW)
     expect(mine).to_contain_text("Requests40")
-    mine.get_by_text("Lines: 2 refused, 0 repaired").click()
+    mine.get_by_text("Lines refused: 2, repairs: 0").click()
     expect(mine.get_by_text("Line 2: is not JSON")).to_be_visible()
     mine.get_by_role("button", name="Delete mine.jsonl.gz").click()
     expect(page.get_by_text("You have handed in none.")).to_be_visible()

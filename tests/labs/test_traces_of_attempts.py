@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from pydantic import Field
 
+from labs.exploration import explore_path
 from labs.learner_data import erase_learner
 from labs.models import Lab, Run, TaskAttempt, Trace, TraceFile
 from labs.preparation import prepare_attempt
@@ -197,3 +198,18 @@ def test_the_upgrade_notes_what_open_attempts_were_drawn_from(drawn):
     drawn.traces.clear()
     import_module("labs.migrations.0012_traces_of_open_attempts").note_traces(apps, None)
     assert [file.digest for file in drawn.traces.all()] == [drawn.instance["params"]["trace"]]
+
+
+def test_an_attempt_leads_to_a_free_run_for_as_long_as_its_learner_may_read_its_trace(
+    learner, task, traced, offering, simulation
+):
+    offered = ready(None)
+    choose_default(traced, offered)
+    attempt, _ = open_attempt(learner=learner, task=task, offering=offering)
+    simulation(DRAWN)
+    prepare_attempt(attempt.pk)
+    attempt.refresh_from_db()
+    assert explore_path(attempt) is not None
+    choose_default(traced, None)
+    give_up(trace=offered)
+    assert explore_path(attempt) is None

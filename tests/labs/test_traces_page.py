@@ -55,7 +55,7 @@ def test_a_file_is_handed_in_checked_and_deleted_by_plain_forms(page):
     check_trace(trace.file_id)
     shown = text_of(page.get(URL))
     assert "<dt>Requests</dt><dd>2</dd>" in shown
-    assert "Lines: 1 refused, 0 repaired" in shown
+    assert "Lines refused: 1, repairs: 0" in shown
     assert "Line 2: is not JSON" in shown
     gone = page.post(f"{URL}{trace.public_id}/delete/", follow=True)
     assert "mine.jsonl was deleted." in text_of(gone)

@@ -25,7 +25,7 @@ SUMMARY: dict[str, Any] = {
     "longest_session_s": 1.0,
     "subagent_times": "marker",
     "lines_refused": 0,
-    "lines_repaired": 0,
+    "repairs": 0,
     "notes": [],
 }
 

@@ -28,7 +28,7 @@ TRACE: dict[str, Any] = {
         "longest_session_s": 53056.0,
         "subagent_times": "marker",
         "lines_refused": 0,
-        "lines_repaired": 4,
+        "repairs": 4,
         "notes": [
             {
                 "line": 15,

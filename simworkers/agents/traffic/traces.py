@@ -70,7 +70,7 @@ class Trace:
     sessions: list[Session] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     lines_refused: int = 0
-    lines_repaired: int = 0
+    repairs: int = 0
     subagent_times: SubagentTimes = "marker"
     has_sessions: bool = True  # else rows of requests, which may well belong together and do not say so
 
@@ -156,7 +156,7 @@ class _Reading:
         notes = self.notes.merged(notes).merged(refused)
         if not trace.sessions:
             raise BadTrace(str(notes.kept[0]) if notes.kept else "there is no line in this trace")
-        trace.notes, trace.lines_refused, trace.lines_repaired = notes.kept, notes.refused, notes.repaired
+        trace.notes, trace.lines_refused, trace.repairs = notes.kept, notes.refused, notes.repaired
         return trace
 
     def _are_sessions(self, usable: int) -> bool:

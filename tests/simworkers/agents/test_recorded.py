@@ -24,7 +24,7 @@ SUMMARY = TraceSummary(
     longest_session_s=60.0,
     subagent_times="marker",
     lines_refused=0,
-    lines_repaired=0,
+    repairs=0,
     notes=[],
 )
 ROWS = {"has_sessions": False, "sessions": 1, "block_sizes": [512]}

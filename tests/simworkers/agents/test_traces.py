@@ -159,7 +159,7 @@ def test_notes_stand_in_order_of_lines_and_those_beyond_the_first_are_counted(mo
     late = GOOD | {"requests": [REQUEST | {"t": 5}, REQUEST]}
     trace = read(GOOD, b"nonsense", late, ROW, late, b"nonsense", GOOD)
     assert [note.line for note in trace.notes] == [2, 3, 4]
-    assert (trace.lines_refused, trace.lines_repaired) == (3, 2)
+    assert (trace.lines_refused, trace.repairs) == (3, 2)
 
 
 def test_a_file_without_a_usable_line_says_why():
