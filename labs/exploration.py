@@ -13,7 +13,8 @@ def explore_path(attempt: TaskAttempt) -> str | None:
 
     None too where it plays a recorded trace that is no longer its learner's to use: the free run would be refused.
     """
-    if attempt.state not in (TaskAttempt.State.OPEN, TaskAttempt.State.GRADED) or not may_read_traces(attempt):
+    has_instance = attempt.state in (TaskAttempt.State.OPEN, TaskAttempt.State.GRADED)
+    if not has_instance or not may_read_traces(attempt):
         return None
     return f"{reverse('lab-page', args=[attempt.task.lab.slug])}?attempt={attempt.public_id}#parameters"
 
