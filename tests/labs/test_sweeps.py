@@ -145,3 +145,16 @@ def test_the_command_fails_where_a_sweep_does(lab, simulation):
     simulation(runner.JobTimedOut("too long"))
     with pytest.raises(CommandError, match="moe-eplb: too long"):
         call_command("compute_sweeps")
+
+
+def test_a_sweep_is_given_a_hundred_runs_time_and_not_that_of_one(waiting, settings, monkeypatch):
+    given: list[float] = []
+
+    def call(entry: str, kwargs: Any, *, limits: runner.Limits, **rest: Any) -> Any:
+        given.append(limits.time_s)
+        return DATA
+
+    settings.RUN_TIME_LIMIT_S = 1
+    monkeypatch.setattr("labs.runner.call", call)
+    compute_sweep(waiting.pk)
+    assert given == [settings.EXPLORE_TIME_LIMIT_S] and settings.EXPLORE_TIME_LIMIT_S >= 100
