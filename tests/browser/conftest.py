@@ -5,11 +5,14 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, expect, sync_playwright
 
 from tests.faults.servers import die_with_me
 from tests.journeys.conftest import Site, end
@@ -29,6 +32,11 @@ FLAGS = [
 ]
 PASSWORD = "violet-turbine-41"
 
+# A slow machine is no fault. These bound a wait for what never comes, and say nothing of how long it should take.
+expect.set_options(timeout=60_000)
+ACTION_MS = 120_000  # to click, to fill in, to load a page
+SLOW = 900_000  # ms; what a worker computes, maybe after the sweeps of other pages
+
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -47,6 +55,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         **os.environ,
         "STAFFLOOP_VAR": str(folder),
         "STAFFLOOP_REGISTER_RATE": "1000/hour",
+        "STAFFLOOP_RUN_TIME_LIMIT_S": "1800",
         "PYTHONUNBUFFERED": "1",
     }
     manage = [sys.executable, str(ROOT / "manage.py")]
@@ -78,19 +87,27 @@ def browser(site: Site) -> Iterator[Browser]:
         chromium.close()
 
 
+@contextmanager
+def open_context(browser: Browser, site: Site, **options: Any) -> Iterator[BrowserContext]:
+    context = browser.new_context(base_url=site.url, **options)
+    context.set_default_timeout(ACTION_MS)
+    try:
+        yield context
+    finally:
+        context.close()
+
+
 @pytest.fixture
 def context(browser: Browser, site: Site) -> Iterator[BrowserContext]:
-    context = browser.new_context(base_url=site.url, viewport={"width": 1280, "height": 900})
-    yield context
-    context.close()
+    with open_context(browser, site, viewport={"width": 1280, "height": 900}) as context:
+        yield context
 
 
 @pytest.fixture
 def plain_context(browser: Browser, site: Site) -> Iterator[BrowserContext]:
     """A browser that runs no script."""
-    context = browser.new_context(base_url=site.url, java_script_enabled=False)
-    yield context
-    context.close()
+    with open_context(browser, site, java_script_enabled=False) as context:
+        yield context
 
 
 @pytest.fixture
@@ -111,4 +128,31 @@ def newcomer(context: BrowserContext) -> Page:
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Make the account").click()
     page.get_by_role("button", name="Join").first.click()
+    expect(page.get_by_role("region", name="Your progress")).to_be_visible()
     return page
+
+
+class Held:
+    """Requests of a page that are kept from the server until a test lets them go on."""
+
+    def __init__(self, page: Page, pattern: str) -> None:
+        self.page = page
+        self.routes: list[Route] = []
+        page.route(pattern, lambda route: self.routes.append(route))
+
+    def nth(self, number: int) -> Route:
+        """Waits until the page has sent so many."""
+        ends_at = time.monotonic() + SLOW / 1000
+        while len(self.routes) <= number:
+            assert time.monotonic() < ends_at, "the page did not send it"
+            self.page.wait_for_timeout(20)
+        return self.routes[number]
+
+
+def load_until(page: Page, address: str, wanted: Locator) -> None:
+    """Load a page that runs no script again and again, until it shows what a worker computes."""
+    ends_at = time.monotonic() + SLOW / 1000
+    while not wanted.count() and time.monotonic() < ends_at:
+        page.wait_for_timeout(500)
+        page.goto(address)
+    expect(wanted).to_be_visible()

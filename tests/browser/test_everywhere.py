@@ -1,13 +1,14 @@
 """What must hold on every page: no accessibility fault, no breach of the CSP, no sideways scrolling on a phone."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, Page
 
-from tests.browser.conftest import newcomer
-from tests.browser.tour import Tour, look_at_everything, take_tour
+from tests.browser.conftest import newcomer, open_context
+from tests.browser.tour import Tour, change_scheme, look_at_everything, take_tour
 from tests.journeys.conftest import Site
 
 SIGNED_IN = [
@@ -22,43 +23,38 @@ document.addEventListener("securitypolicyviolation", (event) => {
   window.breaches.push(`${event.violatedDirective}: ${event.blockedURI} ${event.sample}`);
 });
 """
+BREACH = """() => new Promise((resolve) => {
+  document.addEventListener("securitypolicyviolation", () => resolve(window.breaches.length));
+  setTimeout(resolve, 60_000, 0);
+  document.body.insertAdjacentHTML("beforeend", '<p style="color: red">x</p>');
+})"""
 
 
 @pytest.fixture(scope="module")
 def tour(browser: Browser, site: Site) -> Tour:
-    context = browser.new_context(base_url=site.url)
-    try:
+    with open_context(browser, site) as context:
         return take_tour(newcomer(context))
-    finally:
-        context.close()
 
 
 def place(tour: Tour, name: str) -> str:
     return tour.pages.get(name) or tour.public[name]
 
 
-def context_for(browser: Browser, site: Site, tour: Tour, name: str, **options) -> BrowserContext:
-    context = browser.new_context(base_url=site.url, **options)
-    if name in tour.pages:
-        context.add_cookies(tour.cookies)
-    return context
-
-
 @pytest.fixture
 def visit(browser: Browser, site: Site, tour: Tour) -> Iterator:
-    contexts: list[BrowserContext] = []
+    with ExitStack() as opened:
 
-    def go(name: str, prepare: Callable[[Page], None] = lambda page: None, **options) -> Page:
-        contexts.append(context_for(browser, site, tour, name, **options))
-        page = contexts[-1].new_page()
-        page.add_init_script(WATCH)
-        prepare(page)
-        page.goto(place(tour, name))
-        return page
+        def go(name: str, prepare: Callable[[Page], None] = lambda page: None, **options) -> Page:
+            context = opened.enter_context(open_context(browser, site, **options))
+            if name in tour.pages:
+                context.add_cookies(tour.cookies)
+            page = context.new_page()
+            page.add_init_script(WATCH)
+            prepare(page)
+            page.goto(place(tour, name))
+            return page
 
-    yield go
-    for context in contexts:
-        context.close()
+        yield go
 
 
 @pytest.mark.parametrize("name", SIGNED_IN + PUBLIC)
@@ -66,7 +62,8 @@ def test_axe_finds_nothing_in_light_and_dark(visit, name: str) -> None:
     # axe is injected as a script of its own, which the page's policy rightly forbids.
     page = visit(name, color_scheme="light", bypass_csp=True)
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
+        if scheme == "dark":
+            change_scheme(page, scheme)
         look_at_everything(page)
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         found = Axe().run(page)
@@ -95,5 +92,4 @@ def test_the_policy_allows_no_inline_script_or_style(visit) -> None:
     policy = page.request.get("/").headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<p id=probe style=\"color: red\">x</p>')")
-    assert page.evaluate("window.breaches.length") == 1
+    assert page.evaluate(BREACH) == 1

@@ -2,46 +2,42 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from urllib.parse import urljoin
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import newcomer
-from tests.browser.test_lab import SLOW
+from tests.browser.conftest import SLOW, newcomer, open_context
 from tests.journeys.conftest import Site
 
 
 @pytest.fixture(scope="module")
 def drawn(browser: Browser, site: Site) -> tuple[list, str]:
     """Cookies, and the path of a finished run."""
-    context = browser.new_context(base_url=site.url)
-    page = newcomer(context)
-    page.goto("/labs/moe-eplb/")
-    page.get_by_label("EPLB", exact=True).check()
-    page.get_by_role("spinbutton", name="Redundant slots per GPU").fill("1")
-    page.get_by_role("button", name="Run").click()
-    expect(page.locator("staffloop-figure")).to_have_count(5, timeout=SLOW)
-    found = (context.cookies(), page.url)
-    context.close()
-    return found
+    with open_context(browser, site) as context:
+        page = newcomer(context)
+        page.goto("/labs/moe-eplb/")
+        page.get_by_label("EPLB", exact=True).check()
+        page.get_by_role("spinbutton", name="Redundant slots per GPU").fill("1")
+        page.get_by_role("button", name="Run").click()
+        expect(page.locator("staffloop-figure")).to_have_count(5, timeout=SLOW)
+        return context.cookies(), page.url
 
 
 @pytest.fixture
-def run_page(browser: Browser, drawn: tuple[list, str]) -> Iterator:
-    contexts = []
+def run_page(browser: Browser, site: Site, drawn: tuple[list, str]) -> Iterator:
+    with ExitStack() as opened:
 
-    def go(**options) -> Page:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 700}} | options)
-        contexts.append(context)
-        context.add_cookies(drawn[0])
-        page = context.new_page()
-        page.goto(drawn[1])
-        return page
+        def go(**options) -> Page:
+            options = {"viewport": {"width": 1280, "height": 700}} | options
+            context = opened.enter_context(open_context(browser, site, **options))
+            context.add_cookies(drawn[0])
+            page = context.new_page()
+            page.goto(drawn[1])
+            return page
 
-    yield go
-    for context in contexts:
-        context.close()
+        yield go
 
 
 def chart(page: Page, nth: int = 0):
@@ -77,9 +73,9 @@ def test_without_script_every_figure_is_a_picture_with_its_numbers_below(run_pag
 def test_the_picture_stays_where_the_chart_cannot_be_drawn(run_page) -> None:
     page = run_page()
     page.route("**/vega-lite*", lambda route: route.abort())
-    page.reload()
-    page.locator("staffloop-figure").first.scroll_into_view_if_needed()
-    page.wait_for_timeout(1000)
+    with page.expect_console_message(lambda line: line.text.startswith("figure:")):
+        page.reload()
+        page.locator("staffloop-figure").first.scroll_into_view_if_needed()
     expect(page.locator("staffloop-figure img").first).to_be_visible()
 
 

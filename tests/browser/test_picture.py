@@ -8,8 +8,7 @@ from playwright.sync_api import Page, expect
 from simworkers.multimodal.clients import encode_png
 from simworkers.multimodal.own_image import MAX_OWN_IMAGE_BYTES
 from simworkers.multimodal.pictures import draw_picture
-
-SLOW = 240_000  # ms; a sweep of another page may have the worker
+from tests.browser.conftest import SLOW
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,7 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import newcomer
-from tests.browser.test_lab import SLOW
+from tests.browser.conftest import SLOW, newcomer, open_context
 from tests.journeys.conftest import Site
 
 TASK = "/labs/classes/open/tasks/moe-place-it/"
@@ -16,14 +15,12 @@ TASK = "/labs/classes/open/tasks/moe-place-it/"
 @pytest.fixture(scope="module")
 def attempt(browser: Browser, site: Site) -> tuple[list, str]:
     """Cookies, and the path of an open practice attempt."""
-    context = browser.new_context(base_url=site.url)
-    page = newcomer(context)
-    page.goto(TASK)
-    page.get_by_role("button", name="Practise").click()
-    expect(page.get_by_role("heading", name="The scenario")).to_be_visible(timeout=SLOW)
-    found = (context.cookies(), page.url)
-    context.close()
-    return found
+    with open_context(browser, site) as context:
+        page = newcomer(context)
+        page.goto(TASK)
+        page.get_by_role("button", name="Practise").click()
+        expect(page.get_by_role("heading", name="The scenario")).to_be_visible(timeout=SLOW)
+        return context.cookies(), page.url
 
 
 @pytest.fixture

@@ -5,22 +5,18 @@ import re
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.browser.conftest import newcomer
+from tests.browser.conftest import SLOW, Held, newcomer, open_context
 from tests.journeys.conftest import Site
-
-SLOW = 240_000  # ms; a worker measures the grid once
 
 
 @pytest.fixture(scope="module")
 def cookies(browser: Browser, site: Site) -> list:
     """Of somebody who waited, without a reload, until the sweep was measured."""
-    context = browser.new_context(base_url=site.url)
-    page = newcomer(context)
-    page.goto("/labs/moe-eplb/")
-    expect(page.locator("#explore .chart svg")).to_have_count(2, timeout=SLOW)
-    found = context.cookies()
-    context.close()
-    return found
+    with open_context(browser, site) as context:
+        page = newcomer(context)
+        page.goto("/labs/moe-eplb/")
+        expect(page.locator("#explore .chart svg")).to_have_count(2, timeout=SLOW)
+        return context.cookies()
 
 
 def axis_labels(chart: Locator) -> list[str]:
@@ -50,10 +46,22 @@ def test_a_slider_moves_the_lines_the_words_and_the_table_but_not_the_axes(conte
     assert axis_labels(chart) == axes
 
 
-def test_without_script_selects_choose_the_cut(browser, site, cookies) -> None:
-    context = browser.new_context(base_url=site.url, java_script_enabled=False)
+def test_a_slider_moves_the_numbers_while_the_charts_are_still_being_drawn(context, cookies) -> None:
     context.add_cookies(cookies)
-    page = context.new_page()
+    page: Page = context.new_page()
+    library = Held(page, "**/vega.*.js")
+    page.goto("/labs/moe-eplb/")
+    library.nth(0)
+    page.get_by_text("Numbers as a table").click()
+    cell = page.locator("td[data-metric=step_time_us][data-line=false]").last
+    number = cell.inner_text()
+    page.get_by_role("slider", name="Skew").press("Home")
+    expect(cell).not_to_have_text(number)
+
+
+def test_without_script_selects_choose_the_cut(plain_context, cookies) -> None:
+    plain_context.add_cookies(cookies)
+    page: Page = plain_context.new_page()
     page.goto("/labs/moe-eplb/")
     chooser = page.locator("#explore").get_by_label("Skew")
     chooser.select_option("0%")
@@ -61,4 +69,3 @@ def test_without_script_selects_choose_the_cut(browser, site, cookies) -> None:
     expect(chooser).to_have_value("0")
     page.get_by_text("Numbers as a table").click()
     expect(page.get_by_role("region", name="Numbers of the sweep")).to_contain_text("EPLB on")
-    context.close()

@@ -9,9 +9,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import newcomer
+from tests.browser.conftest import SLOW, load_until, newcomer, open_context
 
-SLOW = 120_000  # ms; a sweep of another page may have the worker
 READY = ".badge.good:has-text('Ready')"
 PHONE = {"width": 360, "height": 740}
 
@@ -87,12 +86,7 @@ def test_while_a_file_is_sent_the_page_shows_how_far_it_is(page: Page, tmp_path:
 def test_without_script_a_form_does_the_same(plain_page: Page) -> None:
     hand_in(plain_page, trace_of("c"))
     expect(plain_page.get_by_text("mine.jsonl.gz: handed in; a worker checks it now.")).to_be_visible()
-    for _ in range(60):
-        if plain_page.locator(READY).count():
-            break
-        plain_page.wait_for_timeout(500)
-        plain_page.goto("/labs/traces/")
-    expect(plain_page.locator(READY)).to_be_visible()
+    load_until(plain_page, "/labs/traces/", plain_page.locator(READY))
     plain_page.get_by_role("button", name="Delete").click()
     expect(plain_page.get_by_text("mine.jsonl.gz was deleted.")).to_be_visible()
 
@@ -125,8 +119,7 @@ def test_the_whole_way_goes_by_keyboard(page: Page) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_clean_for_everyone_in_both_colours_and_on_a_phone(browser, site, scheme: str) -> None:
-    context = browser.new_context(base_url=site.url, color_scheme=scheme, viewport=PHONE)
-    try:
+    with open_context(browser, site, color_scheme=scheme, viewport=PHONE) as context:
         page = newcomer(context)
         hand_in(page, trace_of("e", wrong_lines=1), "anamewithoutanyplacetobreak" * 3 + ".gz")
         expect(page.locator(READY)).to_be_visible(timeout=SLOW)
@@ -136,5 +129,3 @@ def test_the_page_is_clean_for_everyone_in_both_colours_and_on_a_phone(browser, 
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
         if folder := os.environ.get("STAFFLOOP_SCREENSHOTS"):
             page.screenshot(path=f"{folder}/traces-{scheme}.png", full_page=True)
-    finally:
-        context.close()

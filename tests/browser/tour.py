@@ -1,10 +1,11 @@
 """One learner who has done a bit of everything, and the pages that this person can see."""
 
-import time
 from dataclasses import dataclass
+from typing import Literal
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import SLOW
 from tests.browser.test_lab import balance, open_attempt, predict
 from tests.browser.test_quiz import start
 
@@ -40,13 +41,13 @@ def take_tour(page: Page) -> Tour:
     pages["task-attempt"] = path(page)
     page.goto("/labs/classes/open/tasks/moe-place-it/")
     page.get_by_role("button", name="Practise").click()
-    page.locator("staffloop-placement .gpus").first.wait_for(timeout=120_000)
+    page.locator("staffloop-placement .gpus").first.wait_for(timeout=SLOW)
     pages["placement"] = path(page)
     open_attempt(page)
     predict(page)
     balance(page)
     page.get_by_role("button", name="Run").click()
-    page.locator("staffloop-figure").first.wait_for(timeout=120_000)
+    page.locator("staffloop-figure").first.wait_for(timeout=SLOW)
     pages["run"] = path(page)
     page.get_by_label("Your explanation").fill("The busiest expert had one home only.")
     page.get_by_role("button", name="Hand in").click()
@@ -65,7 +66,7 @@ def vary(page: Page) -> None:
     page.locator("#what-if-step").get_by_label("Window steps").fill("2")
     page.get_by_role("button", name="Run the variation").click()
     page.wait_for_url(lambda url: url != before)
-    page.locator(".pair staffloop-figure").first.wait_for(timeout=120_000)
+    page.locator(".pair staffloop-figure").first.wait_for(timeout=SLOW)
 
 
 def path(page: Page) -> str:
@@ -73,8 +74,16 @@ def path(page: Page) -> str:
 
 
 def look_at_everything(page: Page) -> None:
-    """Scroll through the page, so that every figure comes into view and is drawn."""
+    """Scroll through the page, so that every chart comes into view and is drawn."""
     for figure in page.locator("staffloop-figure").all():
         figure.scroll_into_view_if_needed()
-        figure.locator(".chart:not(.pending) svg").wait_for()
-    time.sleep(0.2)
+        figure.locator(".chart:not(.pending) svg:not([data-old])").wait_for()
+    if page.locator("staffloop-sweep form").count():
+        page.locator("staffloop-sweep").scroll_into_view_if_needed()
+        expect(page.locator("staffloop-sweep .chart svg:not([data-old])")).to_have_count(2)
+
+
+def change_scheme(page: Page, scheme: Literal["light", "dark"]) -> None:
+    """To the other one. The charts that stand there are marked: all are drawn anew."""
+    page.evaluate("document.querySelectorAll('.chart svg').forEach((one) => { one.dataset.old = ''; })")
+    page.emulate_media(color_scheme=scheme)

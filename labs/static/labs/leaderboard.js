@@ -21,41 +21,50 @@ class StaffloopStanding extends HTMLElement {
     if (signal.aborted) return;
     const page = await fetchPage();
     if (signal.aborted) return;
-    // From here to the end at once, so that what was typed during the fetch counts too.
-    const name = document.querySelector("#display-name");
-    const held = document.activeElement;
+    // From here on at once: what was typed during the fetch counts too.
+    const continueTyping = typingIn(nameField());
+    const focused = document.activeElement;
     const board = swap(page, "leaderboard");
-    const field = board?.querySelector("#display-name");
-    const next = [...(board?.querySelectorAll("a, button, input, [tabindex]") || [])].find((one) => isLike(one, held));
-    if (next instanceof HTMLElement) next.focus({ preventScroll: true });
-    if (name instanceof HTMLInputElement && field instanceof HTMLInputElement) continueTyping(name, field);
+    if (focused && !focused.isConnected) likeIn(board, focused)?.focus({ preventScroll: true });
+    continueTyping(nameField());
     // Outside of what was exchanged, or nobody would hear it.
     const news = document.querySelector("[data-leaderboard-news]");
     if (news) news.textContent = board?.querySelector("staffloop-standing")?.textContent || "";
   }
 }
 
-/**
- * Whether an element of the new board is what this one was in the old.
- * @param {Element} one
- * @param {Element | null} other
- */
-function isLike(one, other) {
-  /** @param {Element} element */
-  const nameOf = (element) => element.id || element.getAttribute("aria-label") || element.textContent;
-  return one.tagName === other?.tagName && nameOf(one) === nameOf(other);
+function nameField() {
+  return /** @type {HTMLInputElement | null} */ (document.querySelector("#display-name"));
 }
 
 /**
  * What somebody is typing outlives the exchange, and so does the place of the cursor.
- * @param {HTMLInputElement} old
- * @param {HTMLInputElement} fresh
+ * @param {HTMLInputElement | null} field
+ * @returns {(fresh: HTMLInputElement | null) => void} goes on in another field
  */
-function continueTyping(old, fresh) {
-  if (old.value !== old.defaultValue) fresh.value = old.value;
-  if (document.activeElement === fresh) {
-    fresh.setSelectionRange(old.selectionStart, old.selectionEnd, old.selectionDirection || "none");
-  }
+function typingIn(field) {
+  if (!field) return () => undefined;
+  const { value, defaultValue, selectionStart, selectionEnd, selectionDirection } = field;
+  return (fresh) => {
+    if (!fresh) return;
+    if (value !== defaultValue) fresh.value = value;
+    if (document.activeElement === fresh) {
+      fresh.setSelectionRange(selectionStart, selectionEnd, selectionDirection || "none");
+    }
+  };
+}
+
+/**
+ * What in the new board is the one that had the focus in the old.
+ * @param {HTMLElement | null} board
+ * @param {Element} old
+ * @returns {HTMLElement | undefined}
+ */
+function likeIn(board, old) {
+  /** @param {Element} one */
+  const nameOf = (one) => one.id || one.getAttribute("aria-label") || one.textContent;
+  const like = /** @type {NodeListOf<HTMLElement>} */ (board?.querySelectorAll(old.tagName) || []);
+  return [...like].find((one) => nameOf(one) === nameOf(old));
 }
 
 /** @param {{final_runs: {state: string}[]}} own */
