@@ -116,6 +116,20 @@ def page(context: BrowserContext) -> Page:
     return newcomer(context)
 
 
+@pytest.fixture(scope="package")
+def known(browser: Browser, site: Site) -> list:
+    """Cookies of one learner for all tests that ask not what this learner did before: signing up takes a second."""
+    with open_context(browser, site) as context:
+        newcomer(context)
+        return context.cookies()
+
+
+@pytest.fixture
+def known_page(context: BrowserContext, known: list) -> Page:
+    context.add_cookies(known)
+    return context.new_page()
+
+
 @pytest.fixture
 def plain_page(plain_context: BrowserContext) -> Page:
     return newcomer(plain_context)

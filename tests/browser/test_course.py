@@ -41,9 +41,9 @@ def test_a_weak_password_is_refused_beside_its_field(page: Page) -> None:
     expect(page.get_by_label("Password")).to_be_focused()
 
 
-def test_the_first_tab_stop_skips_to_the_content(page: Page) -> None:
-    page.goto("/")
-    page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(page.locator("#main")).to_be_focused()
+def test_the_first_tab_stop_skips_to_the_content(known_page: Page) -> None:
+    known_page.goto("/")
+    known_page.keyboard.press("Tab")
+    expect(known_page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    known_page.keyboard.press("Enter")
+    expect(known_page.locator("#main")).to_be_focused()

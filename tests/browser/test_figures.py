@@ -79,6 +79,13 @@ def test_the_picture_stays_where_the_chart_cannot_be_drawn(run_page) -> None:
     expect(page.locator("staffloop-figure img").first).to_be_visible()
 
 
+def test_a_drawing_has_a_name_and_nothing_inside_of_it_is_read(run_page) -> None:
+    drawing = chart(run_page())
+    expect(drawing).to_have_role("img")
+    expect(drawing).to_have_accessible_name(re.compile("; the table below has its numbers.$"))
+    expect(drawing.locator(":scope > :not([aria-hidden=true])")).to_have_count(0)
+
+
 def test_a_slider_is_named_and_moves_the_chart_by_keyboard(run_page) -> None:
     page = run_page()
     expect(chart(page)).to_be_visible()

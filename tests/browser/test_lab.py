@@ -78,20 +78,20 @@ def test_a_graded_run_goes_from_attempt_to_score_and_figures_without_a_reload(pa
     expect(row).to_contain_text("Done")
 
 
-def test_refused_values_stand_beside_their_fields_and_nothing_typed_is_lost(page: Page) -> None:
-    open_attempt(page, "Practise")
-    page.get_by_label("Straggler GPU").fill("99")
-    page.get_by_label("Redundant slots per GPU").fill("3")
-    page.get_by_role("button", name="Run").click()
-    problems = page.get_by_role("alert")
+def test_refused_values_stand_beside_their_fields_and_nothing_typed_is_lost(known_page: Page) -> None:
+    open_attempt(known_page, "Practise")
+    known_page.get_by_label("Straggler GPU").fill("99")
+    known_page.get_by_label("Redundant slots per GPU").fill("3")
+    known_page.get_by_role("button", name="Run").click()
+    problems = known_page.get_by_role("alert")
     expect(problems).to_be_focused()
     problems.get_by_role("link", name="Straggler GPU").click()
-    field = page.get_by_label("Straggler GPU")
+    field = known_page.get_by_label("Straggler GPU")
     expect(field).to_be_focused()
     expect(field).to_have_attribute("aria-invalid", "true")
     expect(field).to_have_accessible_description(re.compile("less than or equal to"))
-    expect(page.get_by_label("Max over mean")).to_have_accessible_description(re.compile("required"))
-    expect(page.get_by_label("Redundant slots per GPU")).to_have_value("3")
+    expect(known_page.get_by_label("Max over mean")).to_have_accessible_description(re.compile("required"))
+    expect(known_page.get_by_label("Redundant slots per GPU")).to_have_value("3")
 
 
 def test_without_script_the_whole_task_works_by_plain_forms(plain_page: Page) -> None:
@@ -122,51 +122,51 @@ def test_a_run_is_cancelled_and_the_attempt_stays(page: Page) -> None:
     expect(page.get_by_text("Your prediction was locked")).to_be_visible()
 
 
-def test_free_exploration_shows_live_progress_and_starts_again_from_a_run(page: Page) -> None:
-    start_free(page, seed=11, **LONG)
-    expect(page.get_by_text(STEP)).to_be_visible(timeout=SLOW)
-    expect(page.get_by_role("progressbar")).to_have_attribute("max", re.compile(r"\d+"))
-    cancel(page)
-    page.get_by_role("link", name="Change something and run again").click()
-    expect(page.get_by_label("Number of steps")).to_have_value(str(LONG["steps"]))
-    expect(page.get_by_label("Seed", exact=True)).to_have_value("11")
+def test_free_exploration_shows_live_progress_and_starts_again_from_a_run(known_page: Page) -> None:
+    start_free(known_page, seed=11, **LONG)
+    expect(known_page.get_by_text(STEP)).to_be_visible(timeout=SLOW)
+    expect(known_page.get_by_role("progressbar")).to_have_attribute("max", re.compile(r"\d+"))
+    cancel(known_page)
+    known_page.get_by_role("link", name="Change something and run again").click()
+    expect(known_page.get_by_label("Number of steps")).to_have_value(str(LONG["steps"]))
+    expect(known_page.get_by_label("Seed", exact=True)).to_have_value("11")
 
 
-def test_progress_comes_as_a_stream_and_a_running_run_is_not_polled(page: Page) -> None:
+def test_progress_comes_as_a_stream_and_a_running_run_is_not_polled(known_page: Page) -> None:
     asked: list[str] = []
-    start_free(page, seed=21, **LONG)
-    step = page.get_by_text(STEP)
+    start_free(known_page, seed=21, **LONG)
+    step = known_page.get_by_text(STEP)
     expect(step).to_be_visible(timeout=SLOW)
-    page.on("request", lambda request: asked.append(f"{request.method} {request.url}"))
+    known_page.on("request", lambda request: asked.append(f"{request.method} {request.url}"))
     seen = step.inner_text()
     expect(step).not_to_have_text(seen)
-    cancel(page)
+    cancel(known_page)
     # Only a page whose last two streams told nothing may poll.
     before = list(takewhile(lambda one: not re.search(r"GET .*/api/v1/runs/[^/]+/$", one), asked))
     tickets = [one for one in before if one.endswith("/stream-tickets/")]
     assert before == asked or len(tickets) >= 2
 
 
-def test_where_no_stream_comes_through_the_page_polls(page: Page) -> None:
-    page.route("**/events/**", lambda route: route.abort())
-    start_free(page, seed=22)
-    expect(page.get_by_text("Finished", exact=True)).to_be_visible(timeout=SLOW)
+def test_where_no_stream_comes_through_the_page_polls(known_page: Page) -> None:
+    known_page.route("**/events/**", lambda route: route.abort())
+    start_free(known_page, seed=22)
+    expect(known_page.get_by_text("Finished", exact=True)).to_be_visible(timeout=SLOW)
 
 
-def test_a_seed_that_a_number_of_the_browser_would_round_arrives_in_full(page: Page) -> None:
-    start_free(page, seed=2**63 - 1)
-    expect(page.locator("code", has_text=str(2**63 - 1))).to_be_visible(timeout=SLOW)
+def test_a_seed_that_a_number_of_the_browser_would_round_arrives_in_full(known_page: Page) -> None:
+    start_free(known_page, seed=2**63 - 1)
+    expect(known_page.locator("code", has_text=str(2**63 - 1))).to_be_visible(timeout=SLOW)
 
 
-def test_a_text_file_fills_the_long_field_and_a_binary_one_is_refused_beside_it(page: Page) -> None:
-    page.goto("/labs/moe-eplb/")
-    chooser = page.get_by_label("Or from a file")
-    field = page.get_by_label("Own text", exact=True)
+def test_a_text_file_fills_the_long_field_and_a_binary_one_is_refused_beside_it(known_page: Page) -> None:
+    known_page.goto("/labs/moe-eplb/")
+    chooser = known_page.get_by_label("Or from a file")
+    field = known_page.get_by_label("Own text", exact=True)
     chooser.set_input_files(
         {"name": "mine.txt", "mimeType": "text/plain", "buffer": "Grüße\r\n".encode() * 300}
     )
     expect(field).to_have_value("Grüße\n" * 300)
-    expect(page.get_by_text("mine.txt: 2.3 KiB of at most 256.0 KiB")).to_be_visible()
+    expect(known_page.get_by_text("mine.txt: 2.3 KiB of at most 256.0 KiB")).to_be_visible()
     for name, data, words in (
         ("photo.png", b"\x89PNG\xff\xfe", "photo.png is not text in UTF-8"),
         ("tool.bin", b"abc\x00def", "tool.bin holds control characters"),

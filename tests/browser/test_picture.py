@@ -11,6 +11,11 @@ from simworkers.multimodal.pictures import draw_picture
 from tests.browser.conftest import SLOW
 
 
+@pytest.fixture
+def page(known_page: Page) -> Page:
+    return known_page
+
+
 @pytest.fixture(scope="module")
 def picture() -> bytes:
     return encode_png(draw_picture("dashboard", 5, 320, 200))

@@ -144,6 +144,18 @@ function showTip(_handler, event, _item, value) {
 }
 
 /**
+ * Name a drawing for screen readers, which read nothing inside of it: the table beside it has the numbers.
+ * @param {HTMLElement} holder
+ * @param {string} title
+ */
+export function nameDrawing(holder, title) {
+  const drawing = holder.querySelector("svg");
+  drawing?.setAttribute("role", "img");
+  drawing?.setAttribute("aria-label", `${title}; the table below has its numbers.`);
+  for (const part of drawing?.children || []) part.setAttribute("aria-hidden", "true");
+}
+
+/**
  * Draw a Vega-Lite spec into a place, as wide as the place is.
  * @param {HTMLElement} holder
  * @param {any} spec

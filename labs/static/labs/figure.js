@@ -1,6 +1,6 @@
 // <staffloop-figure data-spec>: a figure is a picture until it comes into view, then the interactive chart.
 import { send } from "../quiz/api.js";
-import { DARK, draw } from "./charts.js";
+import { DARK, draw, nameDrawing } from "./charts.js";
 
 const seen = new IntersectionObserver(
   (entries) => {
@@ -56,14 +56,7 @@ class StaffloopFigure extends HTMLElement {
     }
     current.remove();
     holder.classList.remove("pending");
-    this.name(holder);
-  }
-
-  /** Name the drawing for screen readers; the table below holds the numbers. @param {HTMLElement} holder */
-  name(holder) {
-    const drawing = holder.querySelector("svg");
-    drawing?.setAttribute("role", "img");
-    drawing?.setAttribute("aria-label", `${this.querySelector("h3")?.textContent}; the table below has its numbers.`);
+    nameDrawing(holder, this.querySelector("h3")?.textContent || "");
   }
 }
 

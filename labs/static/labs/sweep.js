@@ -1,7 +1,7 @@
 // <staffloop-sweep data-url data-metrics>: a grid that a worker has measured, scrubbed by sliders. The server's page has
 // selects and a table; here sliders take the selects' place, and charts with fixed axes stand above the table.
 import { poll, renew, send } from "../quiz/api.js";
-import { DARK, draw } from "./charts.js";
+import { DARK, draw, nameDrawing } from "./charts.js";
 import { crossing, cut, domainOf, rolesOf } from "./sweep-grid.js";
 
 const OFF = "#E69F00";
@@ -176,9 +176,7 @@ class StaffloopSweep extends HTMLElement {
       const drawn = points.map((point) => ({ ...point, value: point.value / this.divisorOf(name), line: names[Number(point.line)] }));
       // A slider may be moved while the charts are still being drawn; the last of them shows all again.
       chart?.view.data("points", drawn).data("crossing", mark).runAsync();
-      const drawing = holder.querySelector("svg");
-      drawing?.setAttribute("role", "img");
-      drawing?.setAttribute("aria-label", `${this.titleOf(name)}; the table below has its numbers.`);
+      nameDrawing(holder, this.titleOf(name));
     }
     for (const cell of /** @type {NodeListOf<HTMLElement>} */ (this.querySelectorAll("td[data-metric]"))) {
       const points = cut(this.sweep, cell.dataset.metric || "", this.at());
