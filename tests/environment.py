@@ -12,6 +12,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 for name in ("DATABASE_URL", "BROKER_URL", "SECRET_KEY", "DEBUG"):
     os.environ.pop(name, None)
+# One thread for torch and NumPy, here and in what tests start: on tensors this small more of them wait for each other,
+# and beside other busy processes they spin, at ten times the price and more.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ[name] = "1"
 # xdist's workers inherit the environment and then make their own folder too.
 folder = tempfile.mkdtemp(prefix="staffloop-test-")
 os.environ["STAFFLOOP_VAR"] = folder
