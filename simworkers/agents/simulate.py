@@ -35,7 +35,7 @@ def simulate(
     teller = _Teller(scene, progress)
     scene = replace(scene, on_turn=teller.beat)
     teller.beat(0)
-    outcome = simulate_cluster(scene.workload, scene.setup, teller.turn)
+    outcome = simulate_cluster(scene.workload, scene.setup, teller.turn, is_sampled=True)
     teller.played()
     recorded = one_after_another(scene.workload, scene.trace)
     invariants = check(scene, outcome, recorded)

@@ -85,7 +85,8 @@ class Outcome:
 
 
 class Cluster:
-    """One simulation. on_finish(finished turns): called after every one. cache_type: of HBM, for comparisons."""
+    """One simulation. on_finish(finished turns): called after every one. cache_type: of HBM, for comparisons.
+    is_sampled: what replicas hold is noted now and then, for a figure."""
 
     def __init__(
         self,
@@ -93,6 +94,7 @@ class Cluster:
         setup: Setup,
         on_finish: Callable[[int], None] | None = None,
         cache_type: type[RunCache] = RunCache,
+        is_sampled: bool = True,
     ) -> None:
         self.workload, self.setup, self._on_finish, self._cache_type = workload, setup, on_finish, cache_type
         block_bytes = workload.block_size * setup.cost.model.kv_bytes_per_token
@@ -104,7 +106,8 @@ class Cluster:
         self.requests: dict[int, InFlight] = {}
         self.refused: list[int] = []
         self.samples: list[Sample] = []
-        self._sample_apart, self._next_sample_at = FIRST_SAMPLES_APART_US * FS_PER_US, 0
+        self._sample_apart = FIRST_SAMPLES_APART_US * FS_PER_US
+        self._next_sample_at = 0 if is_sampled else setup.horizon_us * FS_PER_US + 1
         self._draws = Stream(setup.seed, "router").words(len(workload.turns) + SPARE_DRAWS).tolist()
         self._asked = 0
         self._last: dict[int, int] = {}  # session → replica of its last request
@@ -243,7 +246,11 @@ class Cluster:
 
 
 def simulate_cluster(
-    workload: Workload, setup: Setup, on_finish: Callable[[int], None] | None = None
+    workload: Workload,
+    setup: Setup,
+    on_finish: Callable[[int], None] | None = None,
+    *,
+    is_sampled: bool = False,
 ) -> Outcome:
     """Serve a workload."""
-    return Cluster(workload, setup, on_finish).play()
+    return Cluster(workload, setup, on_finish, is_sampled=is_sampled).play()

@@ -34,6 +34,10 @@ OF_SESSIONS = (  # parameters that sessions are built from
     "partial_blocks",
     "clip_oversize",
 )
+# Such as make no difference to recorded ones.
+OF_DRAWN_SESSIONS = ("turns_percent", "context_percent", "shared_prefix_tokens")
+# Parameters that say what is made of a run, not what happens in it.
+OF_RESULTS = ("scored_as", "search_load", "compare_policies", "compare_caps", "compare_tiers", "gpu_hour_usd")
 COUNT = {"none": 0, "throughput": 5, "survival": 2, "routing": 2}  # steps, at most
 
 
@@ -105,7 +109,7 @@ def _routing(locked: AgentParams, seed: int, step: Step) -> Anchors:
 
 
 def _scene(params: AgentParams, seed: int) -> Scene:
-    """As `build_scene` does, but sessions that many ways serve are built once; recorded ones hang on no seed."""
+    """As `build_scene` does, but sessions that many ways serve are built once."""
     of_sessions = {name: getattr(params, name) for name in OF_SESSIONS}
     drawn_from = seed if params.trace == SYNTHETIC else 0
     built = _sessions(AgentParams(**of_sessions, compare_policies=False), drawn_from)
@@ -119,23 +123,42 @@ def _sessions(params: AgentParams, seed: int) -> Scene:
     return build_scene(params, seed)
 
 
-@lru_cache(maxsize=64)
+def _played(params: AgentParams, seed: int, *unread: str) -> tuple[AgentParams, int]:
+    """Parameters and seed without what makes no difference, so that nothing is played twice. unread: such parameters
+    besides those that make none anywhere."""
+    if params.trace == SYNTHETIC:
+        return with_defaults(params, (*OF_RESULTS, *unread)), seed
+    # Recorded sessions hang on no seed, but one policy draws.
+    played = with_defaults(params, (*OF_RESULTS, *OF_DRAWN_SESSIONS, *unread))
+    return played, seed if params.policy == "random" else 0
+
+
 def searched_rate(params: AgentParams, seed: int, policy: str, is_endless: bool = False) -> float:
     """Output tokens per GPU-second at the largest load that keeps the floor; 0 where none does."""
+    routed = params.model_copy(update={"policy": policy})
+    return _searched_rate(*_played(routed, seed, "sessions_at_once"), is_endless)
+
+
+@lru_cache(maxsize=64)
+def _searched_rate(params: AgentParams, seed: int, is_endless: bool) -> float:
     scene = _scene(params, seed)
     kv_blocks = endless_blocks(scene) if is_endless else None
     requests, floor = len(scene.workload.turns), params.floor_tokens_per_s
     found = search_load(
-        lambda load: play(scene, policy, load, kv_blocks)[1],
+        lambda load: play(scene, params.policy, load, kv_blocks)[1],
         lambda service: meets_goal(service, requests, floor),
         len(scene.workload.begins),
     )
     return found.best.tokens_per_gpu_s if found.best else 0.0
 
 
-@lru_cache(maxsize=64)
 def service_of(params: AgentParams, seed: int, is_endless: bool = False) -> Service:
     """What users get."""
+    return _service_of(*_played(params, seed, "floor_tokens_per_s"), is_endless)
+
+
+@lru_cache(maxsize=64)
+def _service_of(params: AgentParams, seed: int, is_endless: bool) -> Service:
     scene = _scene(params, seed)
     setup = replace(scene.setup, kv_blocks=endless_blocks(scene)) if is_endless else scene.setup
     outcome = simulate_cluster(scene.workload, setup)

@@ -85,7 +85,8 @@ def _is_worth_practice(candidate: Candidate, wanted: str) -> bool:
     misled, memory = reached(_misled(candidate.visible)), _memories(candidate.visible)[wanted]
     if misled > MISLED_REACHES:
         return False
-    return max(reached(memory | policy) for policy in TRIED) >= max(EXPERT_REACHES, misled + LEAST_GAP)
+    wanted_share = max(EXPERT_REACHES, misled + LEAST_GAP)
+    return any(reached(memory | policy) >= wanted_share for policy in TRIED)
 
 
 def _serves(candidate: Candidate, wanted: str) -> bool:
@@ -104,9 +105,11 @@ def _serves(candidate: Candidate, wanted: str) -> bool:
 
     if any(earns(policy) for policy in ALONE):
         return False
-    elsewhere = max(best(memory) for place, memory in _memories(candidate.visible).items() if place != wanted)
     misled, expert = earns(_misled(candidate.visible)), earns(_best_in_practice(candidate.visible))
-    return expert >= max(EXPERT_REACHES, misled + LEAST_GAP, elsewhere + WRONG_MEMORY_GAP)
+    if expert < max(EXPERT_REACHES, misled + LEAST_GAP):
+        return False
+    elsewhere = max(best(memory) for place, memory in _memories(candidate.visible).items() if place != wanted)
+    return expert >= elsewhere + WRONG_MEMORY_GAP
 
 
 def _draw_params(stream: Stream, wanted: str) -> AgentParams:
