@@ -12,6 +12,7 @@ from simworkers.agents.measure import hit_rate
 from simworkers.agents.params import AgentParams
 from simworkers.agents.scene import Scene, build_scene
 from simworkers.agents.serving.cluster import simulate_cluster
+from simworkers.agents.serving.cost import FS_PER_US, Batch
 from simworkers.agents.tasks.candidates import shown_load
 from simworkers.agents.tasks.choices import one_of
 from simworkers.agents.tasks.tier_budget import (
@@ -24,7 +25,7 @@ from simworkers.agents.tasks.tier_budget import (
     runner_up,
     waits_us,
 )
-from simworkers.hardware import GB, GPUS
+from simworkers.hardware import GB
 from simworkers.instances import SEEDS, draw_until_it_serves
 from simworkers.jobs import PreparedInstance, Progress, Submission
 from simworkers.rng import Stream
@@ -138,15 +139,22 @@ def _describe(params: AgentParams, scene: Scene) -> dict[str, Any]:
     """The scene, its prices, and what a thousand tokens are to each part of the machine."""
     setup, tiers = scene.setup, scene.setup.tiers
     token_bytes = setup.cost.model.kv_bytes_per_token
-    flops_per_s = GPUS[params.gpu].flops_per_s[setup.cost.model.precision] * params.tensor_parallel
-    token_s = 2 * setup.cost.model.active_weights / flops_per_s
     return params.model_dump(include=set(SHOWN)) | {
         "kv_bytes_per_token": token_bytes,
         "kv_gb_per_replica": round(setup.kv_blocks * scene.workload.block_size * token_bytes / GB, 1),
-        "compute_us_per_1000_tokens": round(token_s * 1e9),
+        "compute_us_per_1000_tokens": _compute_us_per_1000_tokens(scene),
         "load_us_per_1000_tokens_from_host": round(token_bytes * 1e9 / tiers.host_bytes_per_s),
         "load_us_per_1000_tokens_from_pool": round(token_bytes * 1e9 / tiers.pool_bytes_per_s),
     }
+
+
+def _compute_us_per_1000_tokens(scene: Scene) -> int:
+    """Of a prompt of the load's mean length, computed whole on an idle replica: its attention counts."""
+    prompts = [turn.input_tokens for turn in scene.workload.turns]
+    mean_tokens, budget = sum(prompts) // len(prompts), scene.setup.cost.token_budget
+    # A chunk from its middle: each token sees half of the prompt.
+    step = scene.setup.cost.step(Batch(0, 0, budget, prefill_pairs=budget * mean_tokens // 2))
+    return round(step.first / budget * 1000 / FS_PER_US)
 
 
 def _most_gigabytes(params: AgentParams) -> Parts:
