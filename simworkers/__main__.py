@@ -1,4 +1,4 @@
-"""Every lab from a shell. JSON alone on stdout, but for a plain `list`; progress and errors on stderr.
+"""Every lab from a shell. JSON alone on stdout, but for a plain `list` and `--metrics`; progress and errors on stderr.
 
 Exit 0: done; what a setting broke, as where nothing is served, is its lesson and told on stderr. 1: a run broke an
 invariant by a fault of ours (its report is printed all the same), or stdout cannot be written. 2: invalid input, one
@@ -29,6 +29,7 @@ Model = TypeVar("Model", bound=BaseModel)
 EXAMPLES = """examples:
   python -m simworkers list
   python -m simworkers run moe-eplb --set eplb=true --set redundant_slots_per_gpu=1 --seed 7
+  python -m simworkers run agent-routing --set policy=sticky --metrics
   python -m simworkers run multimodal-cache --image screenshot.png --set client=jpeg
   python -m simworkers run agent-routing --trace sessions.jsonl.gz
   python -m simworkers balance cases.json
@@ -121,6 +122,9 @@ def _add_run(run: argparse.ArgumentParser) -> None:
         help="where the tensors live (default cpu)",
     )
     run.add_argument("--out", metavar="FILE", help="also write the report to this file")
+    run.add_argument(
+        "--metrics", action="store_true", help="print no report but its metrics, one a line with its unit"
+    )
     run.set_defaults(command=run_lab)
 
 
@@ -137,6 +141,17 @@ def list_labs(options: argparse.Namespace) -> int:
 def _lines(job: jobs.Job) -> list[str]:
     """For eyes: a lab by name and title, its tasks behind it."""
     return [f"{job.name}: {job.title}", *(f"  {task}" for task in job.tasks)]
+
+
+def _metric_lines(job: jobs.Job, report: jobs.Report) -> list[str]:
+    """For eyes: single values alone, each with its unit."""
+    properties = job.metrics.model_json_schema()["properties"]
+    singles = {name: value for name, value in report.metrics.items() if isinstance(value, int | float | str)}
+    width = max(map(len, singles))
+    return [
+        f"{name:<{width}}  {value} {properties.get(name, {}).get('unit', '')}".rstrip()
+        for name, value in singles.items()
+    ]
 
 
 def _describe(job: jobs.Job) -> dict[str, Any]:
@@ -179,7 +194,7 @@ def run_lab(options: argparse.Namespace) -> int:
     text = _json(report.model_dump(mode="json"))
     if out is not None:
         write_whole(out, text + "\n")
-    _print_text(text)
+    _print_text("\n".join(_metric_lines(job, report)) if options.metrics else text)
     for name, found in report.invariants.items():
         if found.state != "held":
             blamed = "broken by this setting: " * (found.state == "broken_by_setting")
@@ -323,12 +338,15 @@ def _choose_device(wanted: str) -> str:
 
 def _show_progress() -> jobs.Progress:
     last = -1
+    end = "\r" if sys.stderr is not None and sys.stderr.isatty() else "\n"
 
     def show(done: int, total: int) -> None:
         nonlocal last
         if done != last:
             with contextlib.suppress(OSError):  # nobody watches
-                print(f"step {done} of {total}", file=sys.stderr)
+                print(
+                    f"step {done} of {total}", end=end if done < total else "\n", file=sys.stderr, flush=True
+                )
             last = done
 
     return show

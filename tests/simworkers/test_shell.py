@@ -47,6 +47,15 @@ def test_run_prints_one_object_and_progress_apart(tmp_path):
     assert list(tmp_path.iterdir()) == [out]
 
 
+def test_metrics_alone_stand_one_a_line_with_their_units(tmp_path):
+    out = tmp_path / "report.json"
+    done = shell("run", "moe-eplb", *TINY, "--metrics", "--out", str(out))
+    lines = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()}
+    metrics = json.loads(out.read_text())["metrics"]
+    assert lines["max_over_mean_mean"] == [str(metrics["max_over_mean_mean"]), "ratio"]
+    assert all(not isinstance(metrics[name], list | dict) for name in lines)
+
+
 def test_a_picture_of_ones_own_is_served(tmp_path):
     picture = tmp_path / "picture.png"
     picture.write_bytes(encode_png(draw_picture("dashboard", 1, 96, 64)))
