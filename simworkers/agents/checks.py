@@ -72,7 +72,10 @@ def _hits_have_a_source(scene: Scene, outcome: Outcome) -> Invariant:
 
 def _room(scene: Scene, outcome: Outcome) -> Invariant:
     for replica in outcome.replicas:
-        replica.memory.check_integrity()
+        try:
+            replica.memory.check_integrity()
+        except AssertionError as error:
+            return Invariant(state="broken", first_event=f"replica {replica.index}: {error}")
         if replica.peak_held_blocks > scene.setup.kv_blocks:
             return Invariant(
                 state="broken", first_event=f"replica {replica.index} held {replica.peak_held_blocks} blocks"

@@ -271,11 +271,11 @@ def _as_runs(
         split = split_into_runs([agents[number].blocks for number in members], ends, book)
         for number, found in zip(members, split, strict=True):
             chains[number] = found
+            prompts = agents[number].blocks
             kept[number] = [
-                _between(found[index + 1], request.input_tokens // block_size, stop, book) if stop else ()
-                for index, (request, stop) in enumerate(
-                    zip(agents[number].requests, outputs[number], strict=True)
-                )
+                # A partly filled block may keep its id once it is full: the prompt has it already.
+                _between(found[index + 1], common_length(*prompts[index : index + 2]), stop, book) if stop else ()
+                for index, stop in enumerate(outputs[number])
             ]
     return chains, kept, book.lengths
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from simworkers.agents.measure import ceiling, hit_rate
 from simworkers.agents.serving.replica import Schedule
 from simworkers.agents.serving.workload import build_workload, one_after_another
-from simworkers.agents.traffic.flags import RECORDED
+from simworkers.agents.traffic.flags import RECORDED, Flags
 from simworkers.agents.traffic.replay import prepare, replay
 from simworkers.agents.traffic.traces import read_trace
 from tests.simworkers.agents import scenes
@@ -19,6 +19,15 @@ from tests.simworkers.golden import load_golden, shared_file
 @given(scenes.traces, scenes.flags, scenes.setups)
 def test_caches_by_runs_give_every_turn_what_caches_by_blocks_give(trace, flags, setup):
     workload = build_workload(trace, flags)
+    by_runs, by_blocks = scenes.play(workload, setup), scenes.play(workload, setup, NaiveCache)
+    assert scenes.facts(by_runs) == scenes.facts(by_blocks)
+
+
+def test_a_clipped_answer_that_fills_a_block_named_by_its_prompt_leaves_that_block_once():
+    flags = Flags(full_hit_recompute=False, partial_blocks=True, clip_oversize=True)
+    rows = (scenes.request(5, [3, 0], more=-1, out=500), scenes.request(60, [3, 0]))
+    trace = scenes.trace_of(scenes.session(scenes.subagent(0, scenes.request(0, [0])), *rows))
+    workload, setup = build_workload(trace, flags), scenes.setup(policy="round_robin")
     by_runs, by_blocks = scenes.play(workload, setup), scenes.play(workload, setup, NaiveCache)
     assert scenes.facts(by_runs) == scenes.facts(by_blocks)
 

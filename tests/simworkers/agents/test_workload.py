@@ -206,3 +206,12 @@ def test_the_recorded_request_behind_each_turn_is_named_in_order_of_the_turns():
     )
     outputs = [request.output_tokens for _, request in requests_in_order(trace)]
     assert outputs == [turn.output_tokens for turn in build_workload(trace).turns] == [1, 3, 2]
+
+
+def test_an_answer_does_not_leave_again_the_partly_filled_block_that_keeps_its_id_once_it_is_full():
+    flags = Flags(full_hit_recompute=False, cache_outputs=True, partial_blocks=True, clip_oversize=True)
+    rows = (request(0, [0, 1, 2], more=-2, out=9), request(5, [0, 1, 2, 3, 4]), request(9, [0, 1, 9]))
+    made = workload(*rows, flags=flags)  # the last prompt leaves the others in front of that block
+    first = made.turns[0]
+    assert not set(first.chain.runs) & set(first.kept)
+    assert sum(made.run_lengths[run] for run in first.kept) == 1
