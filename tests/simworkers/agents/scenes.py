@@ -36,7 +36,7 @@ def trace_of(*sessions: dict[str, Any]) -> Trace:
 
 
 def request(t: float, ids: list[int], out: int = 3, more: int = 0) -> dict[str, Any]:
-    """more: tokens behind the whole blocks; below 0, so many are missing from the last one, which has an id all the same."""
+    """more: tokens behind the whole blocks; below 0, so many that the last one lacks, which has an id all the same."""
     return {"t": t, "in": max(len(ids) * BLOCK + more, 0), "out": out, "hash_ids": ids}
 
 
