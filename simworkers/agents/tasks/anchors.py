@@ -139,7 +139,7 @@ def searched_rate(params: AgentParams, seed: int, policy: str, is_endless: bool 
     return _searched_rate(*_played(routed, seed, "sessions_at_once"), is_endless)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _searched_rate(params: AgentParams, seed: int, is_endless: bool) -> float:
     scene = _scene(params, seed)
     kv_blocks = endless_blocks(scene) if is_endless else None
@@ -170,7 +170,7 @@ def mean_ttft_us(params: AgentParams, seed: int, is_endless: bool = False) -> fl
     return service_of(params, seed, is_endless).ttft_mean_us
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def waited_rate(params: AgentParams, seed: int, is_endless: bool = False) -> float:
     """Output tokens ÷ seconds that all requests take."""
     scene = _scene(params, seed)
