@@ -6,13 +6,14 @@ it this time, all questions and answers so far, and the new question.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from simworkers.engine.images import ImageLimits, RefusedImage, decode_image
 from simworkers.jobs import InvalidParameter
 from simworkers.multimodal.clients import Client, ClientArgs, Pixels, encode_png
 from simworkers.multimodal.own_image import decode_own_image
 from simworkers.multimodal.params import MultimodalParams
-from simworkers.multimodal.pictures import draw_picture
+from simworkers.multimodal.pictures import PictureKind, draw_picture
 from simworkers.multimodal.work import OWN_PIXELS
 from simworkers.rng import Stream
 from simworkers.text import Library, load_library
@@ -110,12 +111,16 @@ class Workload:
         else:
             kind = "terminal" if params.picture == "own" else params.picture
             seed = Stream(self.seed, "picture", whose, index).integer(2**31)
-            file = encode_png(
-                draw_picture(kind, seed, params.image_width_px, params.image_height_px), comment=TAKEN
-            )
+            file = _drawn_file(kind, seed, params.image_width_px, params.image_height_px)
         self.originals[user, index] = decode_image(file)
         self._tick()
         return file
+
+
+@lru_cache(maxsize=32)
+def _drawn_file(kind: PictureKind, seed: int, width_px: int, height_px: int) -> bytes:
+    """Kept, since drawing an instance plays the same chats again and again."""
+    return encode_png(draw_picture(kind, seed, width_px, height_px), comment=TAKEN)
 
 
 def check_own_image(params: MultimodalParams) -> None:

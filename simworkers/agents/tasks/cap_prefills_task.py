@@ -65,11 +65,12 @@ def _draw(stream: Stream, wanted: int, progress: Progress) -> PreparedInstance |
     """wanted: the cap that is to be best. Caps that decide most are played first, since most draws are in vain."""
     params = _draw_params(stream, wanted)
 
-    def play(seed: int, caps: Iterable[int]) -> dict[int, Service]:
-        return serve_by_cap(build_scene(params, seed), lambda: progress(0, 1), caps)
+    def play(scene: Scene, caps: Iterable[int] = CAPS) -> dict[int, Service]:
+        return serve_by_cap(scene, lambda: progress(0, 1), caps)
 
     deciding = (wanted, 2 * wanted, 0)
-    first = [play(seed, deciding) for seed in PRACTICE_SEEDS]
+    days = [build_scene(params, seed) for seed in PRACTICE_SEEDS]
+    first = [play(day, deciding) for day in days]
     floor = int(min(served[wanted].interactivity_p10 for served in first) * FLOOR_PERCENT / 10) / 10
     params, seed = params.model_copy(update={"floor_tokens_per_s": floor}), stream.integer(SEEDS)
     if any(served[0].interactivity_p10 * BROKEN_BY > floor for served in first):
@@ -77,11 +78,11 @@ def _draw(stream: Stream, wanted: int, progress: Progress) -> PreparedInstance |
     if expert_cap(params, first) != wanted:
         return None
     others = [cap for cap in CAPS if cap not in deciding]
-    practice = [served | play(seed, others) for served, seed in zip(first, PRACTICE_SEEDS, strict=True)]
+    practice = [served | play(day, others) for served, day in zip(first, days, strict=True)]
     if expert_cap(params, practice) != wanted:
         return None
     scene = build_scene(params, seed)
-    by_cap = serve_by_cap(scene, lambda: progress(0, 1))
+    by_cap = play(scene)
     if not _serves(by_cap, floor, len(scene.workload.turns), wanted):
         return None
     return PreparedInstance(

@@ -1,5 +1,6 @@
 """The task `choose-encoder-workers` tells people apart: over 20 seeds the references separate by a stated gap."""
 
+import functools
 import statistics
 
 import pytest
@@ -13,6 +14,7 @@ from tests.simworkers.multimodal.tasks import KINDS, SEEDS, instance, measured, 
 KIND = "choose-encoder-workers"
 
 
+@functools.cache
 def rates_of(seed):
     """Encoder workers → output tokens per GPU-second, on the load of the graded run."""
     prepared = instance(KIND, seed)
