@@ -37,6 +37,7 @@ def test_every_turn_of_agents_and_subagents_goes_the_same_way_on_engines(policy,
     setup = scenes.setup(policy=policy, replicas=3, kv_blocks=430, sessions_at_once=5, seed=seed)
     rows = check_against_engine(trace, setup)
     assert disagreeing(rows) == []
+    assert cached(rows), "no hits"
     assert any(row.turn.kept for row in rows), "no answer fills a block"
     assert len({row.turn.stream for row in rows}) > len(trace.sessions), "no subagents"
 
