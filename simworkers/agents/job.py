@@ -28,9 +28,9 @@ AGENT_ROUTING = Job(
     figures=(
         FigureSpec(
             "turn-tokens",
-            "What each turn brings: cached, new and output tokens",
-            "Move the slider to another session. Green was found in HBM, blue loaded from host memory, light blue from "
-            "the shared pool, orange computed; vermilion is the answer.",
+            "What each turn brings: cached, uncached and output tokens",
+            "The prompt of each turn of one session: green was found in HBM, blue loaded from host memory, light blue "
+            "from the shared pool, orange nowhere; purple is what came out.",
         ),
         FigureSpec(
             "hit-rate-by-policy",

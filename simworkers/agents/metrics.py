@@ -18,7 +18,7 @@ class TurnRow(Row):
     hbm_tokens: int = metric("tokens", "Found in HBM when it was first admitted.")
     host_tokens: int = metric("tokens", "Loaded from host memory.")
     pool_tokens: int = metric("tokens", "Loaded from the shared pool.")
-    new_tokens: int = metric("tokens", "Of the prompt, computed.")
+    new_tokens: int = metric("tokens", "Of the prompt, found nowhere.")
     output_tokens: int = metric("tokens", "Of the answer.")
     ttft_us: int = metric("µs", "From its sending to the first output token.")
 

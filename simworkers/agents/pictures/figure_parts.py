@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from math import floor, log10
 from typing import Any
 
-from simworkers.drawing import BLUE, GREEN, ORANGE, SKY, VERMILION, Spec
+from simworkers.drawing import BLUE, GREEN, ORANGE, SKY, Spec
 
-HBM, HOST, POOL, NEW, OUTPUT = "in HBM", "in host memory", "in the pool", "computed", "answer"
-TOKENS = {HBM: GREEN, HOST: BLUE, POOL: SKY, NEW: ORANGE, OUTPUT: VERMILION}
+PURPLE = "#CC79A7"  # of the same palette as the others
+HBM, HOST, POOL, UNCACHED, OUTPUT = "in HBM", "in host memory", "in the pool", "uncached", "output"
+TOKENS = {HBM: GREEN, HOST: BLUE, POOL: SKY, UNCACHED: ORANGE, OUTPUT: PURPLE}
 
 
 Label = str | list[str]  # one line, or several

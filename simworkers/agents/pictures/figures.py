@@ -7,7 +7,7 @@ from simworkers.agents.pictures.cost_figure import draw_cost
 from simworkers.agents.pictures.hit_rate_figure import draw_hit_rate
 from simworkers.agents.pictures.throughput_figure import draw_throughput
 from simworkers.agents.pictures.time_figures import draw_load, draw_residency
-from simworkers.agents.pictures.turn_figures import draw_turn_tokens
+from simworkers.agents.pictures.turn_figures import draw_turn_tokens, turns_shown
 from simworkers.drawing import finish
 from simworkers.jobs import Figure, FigureSpec, Report
 
@@ -55,6 +55,8 @@ def draw(report: Report) -> dict[str, Figure]:
 def _as_played(figure: FigureSpec, report: Report) -> FigureSpec:
     """The catalogue names a figure before any run; a run may have less to show."""
     curves = report.metrics["curves"]
+    if figure.name == "turn-tokens":
+        return replace(figure, caption=f"{figure.caption} {turns_shown(report.metrics)}".rstrip())
     if not curves and figure.name in _ALONE:
         title, caption = _ALONE[figure.name]
         return replace(figure, title=title, caption=caption)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from simworkers.agents.measure import LEAST_COMPLETED
-from simworkers.agents.pictures.figure_parts import Point, percent, words
+from simworkers.agents.pictures.figure_parts import PURPLE, Point, percent, words
 from simworkers.agents.pictures.number_places import place_numbers
 from simworkers.drawing import (
     BLUE,
@@ -19,7 +19,6 @@ from simworkers.drawing import (
     tooltip,
 )
 
-PURPLE = "#CC79A7"  # of the same palette as the others
 # At most six policies stand beside the run's own; shapes tell apart what colours alone might not.
 OTHERS = (
     (ORANGE, "square"),

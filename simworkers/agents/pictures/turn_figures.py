@@ -9,10 +9,10 @@ from simworkers.agents.measure import most_turns
 from simworkers.agents.pictures.figure_parts import (
     HBM,
     HOST,
-    NEW,
     OUTPUT,
     POOL,
     TOKENS,
+    UNCACHED,
     Band,
     Label,
     named_ticks,
@@ -22,24 +22,27 @@ from simworkers.agents.pictures.figure_parts import (
 )
 from simworkers.drawing import VERMILION, Rows, Spec, colours, headline, tooltip
 
-PARTS = {HBM: "hbm_tokens", HOST: "host_tokens", POOL: "pool_tokens", NEW: "new_tokens"}
+PARTS = {HBM: "hbm_tokens", HOST: "host_tokens", POOL: "pool_tokens", UNCACHED: "new_tokens"}
 BAR = 0.42  # half of a bar, in turns
 LEAST_TOP, LEAST_TURNS = 1000, 4  # of axes over next to nothing
+HEIGHT = 340  # px
 
 
 def draw_turn_tokens(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[Spec, Rows]:
-    """Two bands over a session's turns, prompts below and answers above; a slider picks the session, the axes stay."""
+    """Two bands over a session's turns, prompts below and outputs above, each with an axis of its own. A slider picks the
+    session; the axes of tokens stay, that of turns is as long as the session."""
     rows = sorted(metrics["turns"], key=lambda row: (row["session"], row["turn"]))
     by_session: dict[int, Rows] = defaultdict(list)
     for row in rows:
         by_session[row["session"]].append(row)
     prompts = Band(0, 1, round_up(max([LEAST_TOP, *map(_prompt, rows)])))
-    answers = Band(1.22, 0.5, round_up(max([LEAST_TOP, *(row["output_tokens"] for row in rows)])))
+    outputs = Band(1.36, 0.5, round_up(max([LEAST_TOP, *(row["output_tokens"] for row in rows)])))
     spec = {
         "title": headline(
             {"expr": f"{json.dumps(_texts(by_session))}[session - 1]"},
-            "below: the prompt by where its KV was; above: the answer; ▼ another replica than the turn before",
+            "prompts by where their KV was; ▼ another replica than the turn before",
         ),
+        "height": HEIGHT,
         "params": [_slider(by_session, params["watched_session"])],
         "data": {"values": [_folded(number, found) for number, found in by_session.items()]},
         "transform": [
@@ -48,23 +51,47 @@ def draw_turn_tokens(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[S
             {"calculate": f"datum.turn - {BAR}", "as": "left"},
             {"calculate": f"datum.turn + {BAR}", "as": "right"},
         ],
-        "layer": [_prompt_bars(prompts), _answer_bars(answers), _moves(prompts)],
+        "layer": [
+            _prompt_bars(prompts),
+            _output_bars(outputs),
+            _moves(prompts),
+            *_axis_of("prompt tokens", prompts),
+            *_axis_of("output tokens", outputs),
+        ],
         "encoding": {
-            "x": _turns_axis(rows, most_turns(max(metrics["sessions"], 1))),
+            "x": _turns_axis(by_session, most_turns(max(metrics["sessions"], 1))),
             "y": {
                 "type": "quantitative",
-                "title": "tokens: prompt, answer",
-                "scale": {"domain": [0, 1.8], "nice": False},
-                "axis": named_ticks([*_ticks(prompts), *_ticks(answers)]),
+                "title": None,
+                "scale": {"domain": [0, 2.02], "nice": False},
+                "axis": named_ticks([*_ticks(prompts), *_ticks(outputs)]) | {"domain": False},
             },
         },
     }
     return spec, [_in_ms(row) for row in rows]
 
 
+def turns_shown(metrics: dict[str, Any]) -> str:
+    """For the caption: which of a run's requests the figure has, and that its slider reaches more than one session."""
+    rows, requests = metrics["turns"], metrics["requests"]
+    sessions = {row["session"] for row in rows}
+    moving = "Move the slider to another session. " if len(sessions) > 1 else ""
+    if len(rows) == requests:
+        return moving.rstrip()
+    shown = f"{len(rows):,} of {requests:,} requests"
+    # Rows that name no session count as sessions of one turn each, and are drawn as turns of a single one.
+    if metrics["sessions"] == requests and any(row["turn"] > 1 for row in rows):
+        return f"Shown: {shown}."
+    return f"{moving}Shown: {len(sessions)} of {metrics['sessions']} sessions, main agents only, {shown}."
+
+
 def _in_ms(row: dict[str, Any]) -> dict[str, Any]:
     """As a table tells it."""
-    told = {name: value for name, value in row.items() if name != "ttft_us"}
+    told = {
+        "uncached_tokens" if name == "new_tokens" else name: value
+        for name, value in row.items()
+        if name != "ttft_us"
+    }
     return told | {"ttft_ms": round(row["ttft_us"] / 1000, 3)}
 
 
@@ -81,14 +108,15 @@ def _slider(by_session: Mapping[int, Rows], watched: int) -> Spec:
     return slider
 
 
-def _turns_axis(rows: Rows, cut: int) -> Spec:
-    """cut: turns of a session that are shown at most."""
-    turns = max([LEAST_TURNS, *(row["turn"] for row in rows)])
+def _turns_axis(by_session: Mapping[int, Rows], cut: int) -> Spec:
+    """As long as the session at the slider. cut: turns of a session that are shown at most."""
+    last = {session: max(row["turn"] for row in rows) for session, rows in by_session.items()}
+    ends = [max(last.get(number, 0), LEAST_TURNS) for number in range(1, max(last, default=1) + 1)]
     return {
         "field": "left",
         "type": "quantitative",
-        "title": "turn" if turns < cut else f"turn, the first {cut} of each session",
-        "scale": {"domain": [0.5, turns + 0.5], "nice": False},
+        "title": "turn" if max(ends) < cut else f"turn, the first {cut} of each session",
+        "scale": {"domainMin": 0.5, "domainMax": {"expr": f"{ends}[session - 1] + 0.5"}, "nice": False},
         "axis": {"format": "d", "tickMinStep": 1, "grid": False},
     }
 
@@ -115,6 +143,23 @@ def _folded(session: int, rows: Rows) -> dict[str, Any]:
         **{part: [row[field] for row in rows] for part, field in PARTS.items()},
         OUTPUT: [row["output_tokens"] for row in rows],
     }
+
+
+def _axis_of(title: str, band: Band) -> list[Spec]:
+    """The line of a band's own axis, and above it what it counts."""
+    ends = {"y": {"datum": band.ground}, "y2": {"datum": band.ground + band.height}}
+    return [
+        {
+            "data": {"values": [{}]},
+            "mark": {"type": "rule", "aria": False},
+            "encoding": {"x": {"value": 0}} | ends,
+        },
+        {
+            "data": {"values": [{}]},
+            "mark": {"type": "text", "text": title, "align": "left", "dy": -22, "aria": False},
+            "encoding": {"x": {"value": 0}, "y": ends["y2"]},
+        },
+    ]
 
 
 def _ticks(band: Band) -> list[tuple[float, Label]]:
@@ -149,7 +194,7 @@ def _prompt_bars(band: Band) -> Spec:
     }
 
 
-def _answer_bars(band: Band) -> Spec:
+def _output_bars(band: Band) -> Spec:
     return {
         "transform": [
             {"calculate": f"datum['{OUTPUT}']", "as": "tokens"},
@@ -168,7 +213,7 @@ def _box(field: str) -> Spec:
         "y": {"field": "bottom"},
         "y2": {"field": "head"},
         "color": {"field": field, "type": "nominal", "scale": colours(TOKENS)},
-        "tooltip": tooltip(turn="turn", part="tokens that are", tokens="tokens", replica="replica"),
+        "tooltip": tooltip(turn="turn", part="which", tokens="tokens", replica="replica"),
     }
 
 

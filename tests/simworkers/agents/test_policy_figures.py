@@ -50,7 +50,7 @@ def test_a_run_that_is_compared_with_none_is_not_captioned_as_a_comparison(figur
         assert not re.search(r"policy|policies|Each point|same sessions", said)
         assert re.search(r"policy", f"{figures[name].title} {figures[name].caption}")
     catalogue = {figure.name: figure for figure in AGENT_ROUTING.figures}
-    for name in ("turn-tokens", "load-by-replica", "kv-residency"):
+    for name in ("load-by-replica", "kv-residency"):
         assert (alone[name].title, alone[name].caption) == (catalogue[name].title, catalogue[name].caption)
 
 
