@@ -1,39 +1,48 @@
-"""What binds a run: the shares of its modelled time as one sentence."""
+"""What binds a run: the shares of its time as one sentence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from labs.labels import label
-
-# Of shares of modelled time: what binds, with its verb.
+# Of which time the shares are, by lab; GPU time is not what users wait.
+SHARES_OF = {
+    "moe-eplb": "all GPU time",
+    "multimodal-cache": "the time that users wait",
+    "agent-routing": "the time that requests take",
+}
+# What binds, with its verb, in the words of figures.
 BINDING = {
     "hbm_bandwidth": ("HBM bandwidth", "binds"),
     "flops": ("FLOPs", "bind"),
-    "links": ("Links", "bind"),
-    "barrier_wait": ("Waiting at the barrier", "takes"),
+    "links": ("links", "bind"),
+    "barrier_wait": ("waiting at the barrier", "takes"),
     "kv_capacity": ("KV capacity", "binds"),
-    "host": ("Work on CPUs", "takes"),
-    "queue": ("Waiting for others", "takes"),
+    "host": ("host time", "takes"),
+    "queue": ("queueing", "takes"),
 }
 
 
 @dataclass(frozen=True)
 class Binding:
-    """What binds the modelled time, the largest share first; `before`: the same under the baseline."""
+    """What binds, the largest share first; `before`: the same under the baseline."""
 
     sentence: str
     before: str
 
 
-def what_binds(metrics: Mapping[str, Any]) -> Binding | None:
-    """From the metrics share_X and share_X_before, fractions of what the lab models; None where there is none."""
+def what_binds(lab: str, metrics: Mapping[str, Any]) -> Binding | None:
+    """From the metrics share_X and share_X_before, fractions of what the lab models; None where there is none.
+
+    Of a lab that reports how busy GPUs are, it says how long they idle as well."""
     after = shares(metrics, before=False)
-    if not after:
+    if not after or not after[0][1]:
         return None
     (name, share), *others = after
-    what, verb = BINDING.get(name, (label(name), "binds"))
-    sentence = f"{what} {verb} {whole_percent(share)} of the modelled time{listing(others, '; ')}."
+    what, verb = BINDING.get(name, (name.replace("_", " "), "binds"))
+    of = SHARES_OF.get(lab, "the modelled time")
+    sentence = f"Of {of}, {what} {verb} {whole_percent(share)}{listing(others, '; ')}."
+    if "busy_share" in metrics:
+        sentence += f" GPUs are idle {whole_percent(1 - metrics['busy_share'])} of the run."
     before = shares(metrics, before=True)
     return Binding(sentence, f"Before: {listing(before, '')}." if before else "")
 
@@ -58,8 +67,6 @@ def listing(found: list[tuple[str, float]], start: str) -> str:
     parts = []
     for name, share in found:
         if share >= 0.0005:
-            what = BINDING.get(name, (label(name), ""))[0]
-            parts.append(
-                f"{what if what[:2].isupper() else what[:1].lower() + what[1:]} {whole_percent(share)}"
-            )
+            what = BINDING.get(name, (name.replace("_", " "), ""))[0]
+            parts.append(f"{what} {whole_percent(share)}")
     return start + ", ".join(parts) if parts else ""

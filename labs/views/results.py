@@ -15,6 +15,7 @@ from labs.rubric import compare_prediction
 from labs.views.binding import what_binds
 from labs.views.differences import difference_of
 from labs.views.judged import criteria_of, is_beside, judged_names
+from labs.views.lost import lost_requests
 from labs.views.trace_choices import named
 
 # A page holds this many rows of a figure's table; the CSV has all.
@@ -36,7 +37,8 @@ def result(run: Run) -> dict[str, Any]:
         "others": [row for row in rows if not row.before and row.is_computed],
         "not_computed": [row for row in rows if not row.before and not row.is_computed],
         "invariants": [(label(name), one) for name, one in report["invariants"].items()],
-        "binding": what_binds(report["metrics"]),
+        "lost": lost_requests(report["metrics"], run.params),
+        "binding": what_binds(run.lab.slug, report["metrics"]),
         "difference": difference_of(run),
         "figures": figure_rows(run),
         "awaited": [] if run.figures.exists() else run.lab.job.figures,

@@ -45,7 +45,7 @@ class PolicyRow(Row):
     """The same sessions under one policy."""
 
     policy: str = metric("", "Its name.")
-    hit_rate: float = metric("fraction", "Cached ÷ input tokens, all tiers.")
+    hit_rate: float = metric("fraction", "Cached ÷ prompt tokens, all tiers; a refused prompt found none.")
     load_imbalance: float = metric("ratio", "max/mean over replicas of uncached input tokens.")
     ttft_p90_us: int = metric("µs", "90th percentile of TTFT, nearest rank.")
     interactivity_p10: float = metric("tokens/s", "10th percentile of interactivity, nearest rank.")
@@ -77,7 +77,9 @@ class AgentMetrics(Row):
     completed_requests: int = metric("requests", "That ended before the horizon.")
     completed_share: float = metric("fraction", "completed_requests ÷ requests.")
     refused_requests: int = metric("requests", "Larger than a replica's whole cache.")
-    input_tokens: int = metric("tokens", "Of all requests that were admitted.")
+    input_tokens: int = metric(
+        "tokens", "Of all requests that were admitted; those of refused ones stand apart."
+    )
     refused_tokens: int = metric("tokens", "Of prompts larger than the cache, which were refused.")
     hbm_tokens: int = metric("tokens", "Found in HBM, counted once a request.")
     host_tokens: int = metric("tokens", "Loaded from host memory.")
@@ -85,7 +87,8 @@ class AgentMetrics(Row):
     uncached_tokens: int = metric("tokens", "Input tokens found nowhere, counted once a request.")
     output_tokens: int = metric("tokens", "Of completed requests.")
     hit_rate: float = metric(
-        "fraction", "Leading cached tokens of any tier ÷ input tokens; a refused prompt found none."
+        "fraction",
+        "Leading cached tokens of any tier ÷ (input_tokens + refused_tokens): a refused prompt found none.",
     )
     hbm_hit_rate: float = metric("fraction", "The same, HBM alone.")
     hit_rate_ceiling: float = metric("fraction", "The same with one replica whose cache has no end.")
@@ -93,7 +96,8 @@ class AgentMetrics(Row):
         "ratio", "max/mean over replicas of uncached input tokens; 1 where there are none."
     )
     ttft_mean_us: float = metric(
-        "µs", "Sending → first output token; of a request that never ends, the horizon."
+        "µs",
+        "Sending → first output token, mean over all requests; of one that was refused or never ends, the horizon.",
     )
     ttft_p50_us: int = metric("µs", "Median, nearest rank.")
     ttft_p90_us: int = metric("µs", "90th percentile, nearest rank.")
@@ -104,10 +108,18 @@ class AgentMetrics(Row):
     tpot_p99_us: float = metric("µs", "Its 99th percentile, nearest rank.")
     interactivity_p10: float = metric(
         "tokens/s",
-        "10th percentile (nearest rank) of 1000 ÷ mean ITL in ms. Nine of ten requests are faster.",
+        "10th percentile (nearest rank) of 1000 ÷ mean ITL in ms, over completed requests: nine of ten are faster.",
     )
-    keeps_floor: int = metric("0 or 1", "1 where interactivity_p10 reaches the floor.")
-    window_s: float = metric("s", "From the first sending to the last end, or the horizon.")
+    keeps_floor: int = metric(
+        "0 or 1",
+        "1 where interactivity_p10 reaches the floor. That is of completed requests alone: completed_share tells how "
+        "many were lost.",
+    )
+    window_s: float = metric(
+        "s",
+        "From the first sending to the last end, or the horizon. Sessions are a fixed set, so that it ends with the "
+        "longest one, and GPUs that idle beside that one count.",
+    )
     gpus: int = metric("GPUs", "All replicas', idle and dead ones included.")
     tokens_per_gpu_s: float = metric(
         "tokens/s",
@@ -253,14 +265,24 @@ class AgentMetrics(Row):
     watched_new_tokens: int = metric("tokens", "watched_input_tokens − watched_cached_tokens.")
     watched_cached_share: float = metric("fraction", "watched_cached_tokens ÷ watched_input_tokens.")
     share_hbm_bandwidth: float = metric(
-        "fraction", "Share of the time that requests took: steps bound by HBM."
+        "fraction", "Of the time that requests take, from sending to end: steps bound by HBM bandwidth."
     )
-    share_flops: float = metric("fraction", "Steps bound by arithmetic.")
-    share_links: float = metric("fraction", "Links between GPUs, and loading KV from other tiers.")
-    share_host: float = metric("fraction", "Host time between steps.")
-    share_kv_capacity: float = metric("fraction", "Waiting for KV blocks: not admitted, or preempted.")
-    share_queue: float = metric("fraction", "Waiting for a place in a step, or for a replica.")
-    busy_share: float = metric("fraction", "GPU time in steps ÷ all GPU time.")
+    share_flops: float = metric("fraction", "Of the same time: steps bound by FLOPs.")
+    share_links: float = metric(
+        "fraction", "Of the same time: links between GPUs, and loading KV from other tiers."
+    )
+    share_host: float = metric(
+        "fraction", "Of the same time: host time between steps.", label="Share host time"
+    )
+    share_kv_capacity: float = metric(
+        "fraction", "Of the same time: waiting for KV blocks, not admitted or preempted."
+    )
+    share_queue: float = metric(
+        "fraction",
+        "Of the same time: waiting for a place in a step, or for a replica.",
+        label="Share queueing",
+    )
+    busy_share: float = metric("fraction", "GPU time in steps ÷ all GPU time; the rest is idle.")
 
     turns: list[TurnRow] = metric("", "Of the first sessions the first turns.")
     loads: list[LoadRow] = metric("", "Work by replica over time.")

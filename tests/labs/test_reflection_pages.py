@@ -9,9 +9,10 @@ from django.urls import reverse
 
 from labs.models import Explanation, Figure, Run, TaskAttempt
 from labs.services import submit_run
-from labs.views.binding import what_binds
+from labs.views.binding import SHARES_OF, what_binds
 from labs.views.differences import FIRST, change_text
 from quiz.models import Learner
+from simworkers import catalog
 from tests.labs.conftest import execute, make_learner, report_for
 from tests.labs.test_pages import html_of, page_of
 from tests.labs.test_services import submit
@@ -246,18 +247,37 @@ def test_what_binds_is_a_sentence_with_the_largest_share_first():
         "share_kv_capacity": 0.0,
     }
     before = {f"{name}_before": value for name, value in shares.items()} | {"share_barrier_wait_before": 0.6}
-    found = what_binds(shares | before)
+    found = what_binds("moe-eplb", shares | before)
     assert found is not None
-    assert found.sentence == "Links bind 43% of the modelled time; FLOPs 29%, waiting at the barrier 28%."
+    assert found.sentence == "Of all GPU time, links bind 43%; FLOPs 29%, waiting at the barrier 28%."
     assert found.before == "Before: waiting at the barrier 60%, links 43%, FLOPs 29%."
 
 
 def test_a_report_without_shares_says_nothing_about_what_binds():
-    assert what_binds({"step_time_us": 3.0}) is None
+    assert what_binds("moe-eplb", {"step_time_us": 3.0}) is None
+
+
+def test_a_run_that_served_nothing_is_bound_by_nothing():
+    assert what_binds("agent-routing", {"share_flops": 0.0, "share_links": 0.0, "busy_share": 0.0}) is None
+
+
+def test_shares_of_what_requests_take_stand_beside_how_long_gpus_idle():
+    found = what_binds(
+        "agent-routing", {"share_hbm_bandwidth": 0.74, "share_queue": 0.26, "busy_share": 0.284}
+    )
+    assert found is not None
+    assert found.sentence == (
+        "Of the time that requests take, HBM bandwidth binds 74%; queueing 26%. GPUs are idle 72% of the run."
+    )
+
+
+@pytest.mark.parametrize("name", catalog.job_names())
+def test_what_shares_are_of_is_said_of_every_lab(name):
+    assert name in SHARES_OF
 
 
 def test_the_page_of_a_run_says_what_binds(browser, graded):
     assert graded.report is not None
     graded.report["metrics"] |= {"share_links": 0.7, "share_flops": 0.3}
     graded.save()
-    assert "Links bind 70% of the modelled time; FLOPs 30%." in html_of(browser, graded)
+    assert "Of all GPU time, links bind 70%; FLOPs 30%." in html_of(browser, graded)

@@ -10,6 +10,7 @@ from labs.api.schemas import lab_schema
 from labs.metric_table import metric_rows
 from labs.models import Figure, Lab, Run
 from labs.views.judged import criteria_of, is_beside, judged_names
+from labs.views.lost import lost_requests
 from labs.views.results import show_figure
 from simworkers import catalog
 
@@ -90,6 +91,26 @@ def test_judged_metrics_come_first_and_a_row_is_judged_if_its_baseline_is():
     ]
 
 
+@pytest.mark.parametrize(
+    ("refused", "completed", "said"),
+    [
+        (101, 468, "101 of 569 requests were refused. TTFT counts the horizon, 86,400 s, for each;"),
+        (0, 568, "1 of 569 requests was unfinished at the horizon. TTFT counts"),
+        (2, 560, "2 of 569 requests were refused and 7 of 569 requests were unfinished at the horizon."),
+    ],
+)
+def test_requests_that_came_to_no_answer_are_told(refused, completed, said):
+    found = {"requests": 569, "refused_requests": refused, "completed_requests": completed}
+    assert lost_requests(found, {"horizon_s": 86_400}).startswith(said)
+
+
+@pytest.mark.parametrize(
+    "found", [{"requests": 569, "refused_requests": 0, "completed_requests": 569}, {"speedup": 2.0}]
+)
+def test_a_run_that_lost_no_request_says_nothing_of_it(found):
+    assert lost_requests(found, {"horizon_s": 86_400}) == ""
+
+
 @pytest.fixture
 def page(client: Client, learner: Any, lab: Lab) -> Any:
     """The page of a graded run of the agent lab with these metrics, of which these were judged."""
@@ -129,3 +150,10 @@ def test_a_page_whose_own_numbers_were_judged_opens_with_what_binds(page):
     html = page(PROBED, {"hit_rate": 0.4922})
     assert "played beside this run" not in html
     assert html.index("What binds?") < html.index("Under each criterion stand the numbers that it read")
+
+
+def test_a_page_tells_of_refused_requests_before_any_number(page):
+    lost = {"requests": 569, "refused_requests": 101, "completed_requests": 468, "share_links": 0.5}
+    html = page(PROBED | lost, {"hit_rate": 0.4922})
+    order = ["101 of 569 requests were refused", "What binds?", "49.22%"]
+    assert [html.index(words) for words in order] == sorted(html.index(words) for words in order)

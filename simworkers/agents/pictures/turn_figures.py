@@ -29,8 +29,8 @@ HEIGHT = 340  # px
 
 
 def draw_turn_tokens(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[Spec, Rows]:
-    """Two bands over a session's turns, prompts below and outputs above, each with an axis of its own. A slider picks the
-    session; the axes of tokens stay, that of turns is as long as the session."""
+    """Two bands over a session's turns, prompts below and outputs above, each with its own axis. A slider picks the
+    session: the axes of tokens stay, that of turns is as long as the session."""
     rows = sorted(metrics["turns"], key=lambda row: (row["session"], row["turn"]))
     by_session: dict[int, Rows] = defaultdict(list)
     for row in rows:

@@ -29,6 +29,12 @@ def test_every_invariant_holds(changes):
     assert set(states(report_of(**changes)).values()) == {"held"}
 
 
+def test_writes_are_said_to_keep_up_only_where_a_tier_is_written_to():
+    assert "write_back_keeps_up" not in report_of().invariants
+    for tier in ("host_gb", "pool_gb"):
+        assert report_of(**{tier: 60}).invariants["write_back_keeps_up"].state == "held"
+
+
 def test_a_turn_larger_than_the_cache_is_the_settings_fault_and_named():
     invariant = report_of(kv_blocks=10).invariants["everything_is_served"]
     assert invariant.state == "broken_by_setting"
