@@ -46,8 +46,9 @@ AGENT_ROUTING = Job(
         FigureSpec(
             "load-by-replica",
             "Uncached tokens that each replica got, over time",
-            "One line of bricks a replica: where prompts were computed. A replica that stands out makes its "
-            "sessions wait.",
+            "One row a replica: prompt tokens that no cache had, by when their request was sent, counted once, as it was "
+            "first admitted. What is computed again after a preemption is not in it. A replica that stands out makes "
+            "its sessions wait.",
         ),
         FigureSpec(
             "kv-residency",

@@ -28,7 +28,9 @@ class LoadRow(Row):
 
     time_s: float = metric("s", "Start of the part.")
     replica: int = metric("index", "From 0.")
-    uncached_tokens: int = metric("tokens", "Prompt tokens to compute, of requests sent in this part.")
+    uncached_tokens: int = metric(
+        "tokens", "Prompt tokens found nowhere, of requests sent in this part, counted once a request."
+    )
 
 
 class ResidencyRow(Row):

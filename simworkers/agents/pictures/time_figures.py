@@ -1,4 +1,4 @@
-"""Pictures over the modelled time: where prompts were computed, and where KV lay."""
+"""Pictures over the modelled time: which replica got uncached prompts, and where KV lay."""
 
 from collections import Counter
 from typing import Any
@@ -11,18 +11,19 @@ from simworkers.agents.pictures.figure_parts import (
     incident_words,
     named_ticks,
     percent,
+    round_up,
     short,
 )
 from simworkers.drawing import BLUE, GREEN, ORANGE, SKY, Rows, Spec, colours, headline, tooltip
 
-FREE_ROOM = 0.14  # of a replica's row, above its tallest brick
+FREE_ROOM = 0.22  # of a replica's row, above the top of its axis
 FEW = 6  # replicas whose rows have room for two lines
 HELD, FINDABLE, ON_HOST, IN_POOL = "held by requests", "to be found again", "host memory", "pool"
 FILLS = {HELD: GREEN, FINDABLE: "#80CFB9", ON_HOST: BLUE, IN_POOL: SKY}
 
 
 def draw_load(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[Spec, Rows]:
-    """A row of bricks a replica, all on one scale; beside its name its total."""
+    """A row of bars a replica, all on one scale; beside its name its total."""
     table = metrics["loads"]
     replicas = 1 + max((row["replica"] for row in table), default=0)
     times = sorted({row["time_s"] for row in table})
@@ -32,28 +33,48 @@ def draw_load(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[Spec, Ro
     for row in table:
         totals[row["replica"]] += row["uncached_tokens"]
     x = clock(end_s)
-    names = [
-        (replicas - 0.6 - replica, _name(replica, totals[replica], replicas)) for replica in range(replicas)
-    ]
+    y: Spec = {"type": "quantitative", "scale": {"domain": [0, replicas], "nice": False}}
+    top = round_up(max((row["uncached_tokens"] for row in table), default=1))
     spec = {
         "title": _load_headline(metrics, totals, part_s, incident_words(params, end_s)),
-        "height": (64 if replicas <= FEW else 26) * max(replicas, 2),
-        "layer": [_grounds(replicas), _bricks(table, replicas, part_s, x), *incident_rules(params, end_s, x)],
-        "encoding": {
-            "y": {
-                "type": "quantitative",
-                "title": None,
-                "scale": {"domain": [0, replicas], "nice": False},
-                "axis": named_ticks(names, is_line=False),
-            }
-        },
+        "height": (72 if replicas <= FEW else 26) * max(replicas, 3),
+        "layer": [
+            _grounds(replicas, y | _names(totals, replicas)),
+            _bars(table, replicas, part_s, top, x, y | _counts(replicas, part_s, top)),
+            *incident_rules(params, end_s, x),
+        ],
+        "resolve": {"axis": {"y": "independent"}},
     }
     return spec, table
 
 
-def _bricks(table: Rows, replicas: int, part_s: float, x: Spec) -> Spec:
-    """A brick for what a replica computed of one part of the time; replica 0 in the row at the top."""
-    top = max((row["uncached_tokens"] for row in table), default=0) or 1
+def _names(totals: Counter[int], replicas: int) -> Spec:
+    """Right of each row its replica, with its sum; in one line where rows are narrow."""
+    names = [
+        (
+            replicas - 0.6 - replica,
+            [f"replica {replica}", short(totals[replica])]
+            if replicas <= FEW
+            else f"{replica}: {short(totals[replica])}",
+        )
+        for replica in range(replicas)
+    ]
+    return {"title": None, "axis": named_ticks(names, is_line=False) | {"orient": "right"}}
+
+
+def _counts(replicas: int, part_s: float, top: float) -> Spec:
+    """Left of each row its axis; narrow rows have room for one number, the lowest also for its 0."""
+    ticks: list[tuple[float, Label]] = []
+    for row in range(replicas):
+        ticks += Band(row, 1 - FREE_ROOM, top).ticks(
+            *([(0, "0")] if replicas <= FEW or not row else []), (top, short(top))
+        )
+    title = ["prompt tokens not found", f"in cache, per {part_s:,.3g} s"]
+    return {"title": title, "axis": named_ticks(ticks) | {"domain": False, "grid": True}}
+
+
+def _bars(table: Rows, replicas: int, part_s: float, top: float, x: Spec, y: Spec) -> Spec:
+    """A bar for what a replica got in one part of the time; replica 0 in the row at the top."""
     return {
         "data": {"values": [row for row in table if row["uncached_tokens"]]},
         "transform": [
@@ -68,35 +89,30 @@ def _bricks(table: Rows, replicas: int, part_s: float, x: Spec) -> Spec:
         "encoding": {
             "x": {"field": "time_s"} | x,
             "x2": {"field": "to_s"},
-            "y": {"field": "ground", "type": "quantitative"},
+            "y": {"field": "ground"} | y,
             "y2": {"field": "head"},
             "tooltip": tooltip(replica="replica", time_s="from, s", uncached_tokens="uncached tokens"),
         },
     }
 
 
-def _grounds(replicas: int) -> Spec:
+def _grounds(replicas: int, y: Spec) -> Spec:
     return {
         "data": {"values": [{"ground": row} for row in range(replicas)]},
         "mark": {"type": "rule", "strokeWidth": 0.75, "aria": False},
-        "encoding": {"y": {"field": "ground", "type": "quantitative"}},
+        "encoding": {"y": {"field": "ground"} | y},
     }
 
 
-def _name(replica: int, total: int, replicas: int) -> Label:
-    """Of a row, with its sum; in one line where rows are narrow."""
-    return [f"replica {replica}", short(total)] if replicas <= FEW else f"{replica}: {short(total)}"
-
-
 def _load_headline(metrics: dict[str, Any], totals: Counter[int], part_s: float, incident: str) -> Spec:
-    below = f"a brick: prompt tokens to compute of {part_s:,.3g} s; beside a name: their sum{incident}"
+    below = f"a bar: requests sent within {part_s:,.3g} s; beside a name: the sum{incident}"
     if not sum(totals.values()):
-        return headline("No replica computed a prompt", below)
+        return headline("No replica got an uncached prompt token", below)
     busiest = max(totals, key=lambda replica: (totals[replica], -replica))
     if len(totals) == 1:
-        return headline(f"One replica computed {short(totals[0])} prompt tokens", below)
+        return headline(f"The one replica got {short(totals[0])} uncached prompt tokens", below)
     return headline(
-        f"Replica {busiest} computed {metrics['load_imbalance']:.2f} × as many prompt tokens as the mean",
+        f"Replica {busiest} got {metrics['load_imbalance']:.2f} × as many uncached prompt tokens as the mean",
         below,
     )
 

@@ -22,15 +22,23 @@ def test_replicas_that_computed_nothing_still_have_a_row(report):
     ]
     spec, table = draw_load(with_metrics(report, loads=loads, load_imbalance=3.0), report.params)
     assert len(table) == 6
-    assert spec["title"]["text"] == "Replica 1 computed 3.00 × as many prompt tokens as the mean"
-    assert "['replica 2', '0']" in spec["encoding"]["y"]["axis"]["labelExpr"]
+    assert spec["title"]["text"] == "Replica 1 got 3.00 × as many uncached prompt tokens as the mean"
+    assert "['replica 2', '0']" in spec["layer"][0]["encoding"]["y"]["axis"]["labelExpr"]
 
 
-def test_the_tallest_brick_stays_in_its_row(report):
-    spec, _ = draw_load(report.metrics, report.params)
-    bricks = next(layer for layer in spec["layer"] if layer["mark"]["type"] == "rect")
-    most = max(row["uncached_tokens"] for row in report.metrics["loads"])
-    assert f"0.86 * datum.uncached_tokens / {most}" in json.dumps(bricks["transform"])
+def test_the_axis_of_a_row_says_how_many_tokens_its_tallest_bar_may_have(report):
+    loads = [
+        {"time_s": time_s, "replica": replica, "uncached_tokens": 5500 + 100 * replica}
+        for time_s in (0.0, 48.4)
+        for replica in range(2)
+    ]
+    spec, _ = draw_load(with_metrics(report, loads=loads), report.params)
+    bars = next(layer for layer in spec["layer"] if layer["mark"]["type"] == "rect")
+    assert "0.78 * datum.uncached_tokens / 6000" in json.dumps(bars["transform"])
+    y = bars["encoding"]["y"]
+    assert y["title"] == ["prompt tokens not found", "in cache, per 48.4 s"]
+    assert y["axis"]["values"] == [0, 0.78, 1, 1.78]
+    assert "abs(datum.value - 1.78) < 0.001 ? '6k'" in y["axis"]["labelExpr"]
 
 
 def rules_of(spec):
