@@ -65,6 +65,7 @@ def policy_row(scene: Scene, policy: str, outcome: Outcome, service: Service) ->
         interactivity_p10=service.interactivity_p10,
         tokens_per_gpu_s=service.tokens_per_gpu_s,
         usd_per_million=usd_per_million(scene, service),
+        usd_per_session=usd(scene, service.window_us) / len(scene.workload.begins),
     )
 
 

@@ -40,15 +40,16 @@ AGENT_ROUTING = Job(
         FigureSpec(
             "throughput-interactivity",
             "Throughput against interactivity, by policy",
-            "Each point is a load: more sessions at once give more tokens a GPU-second and fewer a second to each "
-            "user, until caches thrash and both fall. The line is the floor.",
+            "Each point is a load. More sessions at once give more tokens a GPU-second and fewer a second to each "
+            "user; both fall where caches thrash. All loads play the same sessions until the longest one ends, and "
+            "GPUs that idle beside it keep the largest loads from giving more. The line is the floor.",
         ),
         FigureSpec(
             "load-by-replica",
             "Uncached tokens that each replica got, over time",
-            "One row a replica: prompt tokens that no cache had, by when their request was sent, counted once, as it was "
-            "first admitted. What is computed again after a preemption is not in it. A replica that stands out makes "
-            "its sessions wait.",
+            "One row a replica: prompt tokens that no cache had, by when their request was sent, counted once, as it "
+            "was first admitted. What is computed again after a preemption is not in it. A replica that stands out "
+            "makes its sessions wait.",
         ),
         FigureSpec(
             "kv-residency",
@@ -57,8 +58,8 @@ AGENT_ROUTING = Job(
         ),
         FigureSpec(
             "cost",
-            "What a million output tokens cost, and what the GPUs did for it",
-            "GPU-hours × price by policy; below, the run's own GPU time by what it went to.",
+            "What a session costs, and what the GPUs did for it",
+            "GPU-hours × price ÷ sessions, by policy; below, the run's own GPU time by what it went to.",
         ),
     ),
     tasks={

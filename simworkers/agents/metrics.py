@@ -57,6 +57,7 @@ class PolicyRow(Row):
     usd_per_million: float = metric(
         "USD", "GPU-hours × price for a million output tokens.", label="Price of a million output tokens"
     )
+    usd_per_session: float = metric("USD", "GPU-hours × price ÷ sessions.", label="Price of a session")
 
 
 class CurveRow(Row):
@@ -160,10 +161,12 @@ class AgentMetrics(Row):
     cost_usd: float = metric("USD", "GPU-hours × price.", label="Cost")
     usd_per_million: float = metric(
         "USD",
-        "For a million output tokens; 0 where there are none.",
+        "Cost ÷ output tokens; 0 where there are none. The input that came with them is in it.",
         label="Price of a million output tokens",
     )
-    usd_per_session: float = metric("USD", "For a session.", label="Price of a session")
+    usd_per_session: float = metric(
+        "USD", "Cost ÷ sessions, whatever of them was lost.", label="Price of a session"
+    )
     kv_blocks: int = metric("blocks", "Of each replica.")
     kv_bytes: int = metric("bytes", "Of each replica; what several GPUs hold alike counts once.")
     peak_held_share: float = metric("fraction", "Most KV that requests of one replica held at once.")

@@ -1,7 +1,8 @@
-"""What answers cost under each policy, and what the run's GPUs did for the money."""
+"""What a session costs under each policy, and what the run's GPUs did for the money."""
 
 from typing import Any
 
+from simworkers.agents.measure import LEAST_COMPLETED
 from simworkers.agents.pictures.figure_parts import named_ticks, percent, words
 from simworkers.drawing import (
     BLUE,
@@ -19,12 +20,12 @@ from simworkers.drawing import (
 
 DOLLARS, OWN_DOLLARS = "other policies", "this run's policy"
 # Names of the report's gpu_seconds → as drawn.
-WORK = {"HBM": "reading HBM", "FLOPs": "arithmetic", "links": "links", "host": "host time"}
+WORK = {"HBM": "HBM bandwidth", "FLOPs": "FLOPs", "links": "links", "host": "host time"}
 FILLS = {
     OWN_DOLLARS: BLUE,
     DOLLARS: GREY,
-    "reading HBM": SKY,
-    "arithmetic": ORANGE,
+    "HBM bandwidth": SKY,
+    "FLOPs": ORANGE,
     "links": GREEN,
     "host time": VERMILION,
 }
@@ -68,35 +69,38 @@ def draw_cost(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[Spec, Ro
 
 
 def _table(costs: Rows, times: Rows) -> Rows:
-    """Policies, then parts of the time; what a row says nothing of is empty."""
-    of_policies = [
-        {"policy": row["policy"], "usd_per_million": row["usd"], "gpu_time": None, "share": None}
+    """A row a number: prices of each policy, then parts of the run's GPU time."""
+    prices = {"price of a session": "usd", "price of a million output tokens": "usd_per_million"}
+    rows = [
+        {"quantity": quantity, "of": row["policy"], "value": row[field], "unit": "USD"}
+        for quantity, field in prices.items()
         for row in costs
+        if row["has_outputs"]
     ]
-    of_time = [
+    return rows + [
         {
-            "policy": None,
-            "usd_per_million": None,
-            "gpu_time": row["part"],
-            "share": round(row["to"] - row["from"], 5),
+            "quantity": "share of this run's GPU time",
+            "of": row["part"],
+            "value": round(100 * (row["to"] - row["from"]), 3),
+            "unit": "%",
         }
         for row in times
     ]
-    return of_policies + of_time
 
 
 def _bars(costs: Rows, own: str) -> Rows:
     """Boxes of the policies' prices."""
-    top = max((row["usd"] for row in costs), default=0) or 1
+    top = max((row["usd"] for row in costs if row["has_outputs"]), default=0) or 1
     return [
         {
             "bottom": row["row"],
             "top": row["row"] + 0.8,
             "from": 0.0,
-            "to": row["usd"] / top * LONGEST,
+            "to": row["usd"] / top * LONGEST if row["has_outputs"] else 0.0,
             "kind": OWN_DOLLARS if row["policy"] == own else DOLLARS,
             "what": row["policy"],
             "says": row["says"],
+            "usd_per_million": row["usd_per_million"],
         }
         for row in costs
     ]
@@ -118,22 +122,21 @@ def _parts(times: Rows) -> Rows:
 
 
 def _costs(metrics: dict[str, Any], params: dict[str, Any]) -> Rows:
-    """The cheapest first, at the top; policies under which nobody got an answer last."""
-    found = metrics["policies"] or [
-        {name: metrics[name] for name in ("usd_per_million", "tokens_per_gpu_s")}
-        | {"policy": params["policy"]}
-    ]
+    """The cheapest first, at the top; policies under which no request completed last."""
+    prices = ("usd_per_session", "usd_per_million", "tokens_per_gpu_s")
+    found = metrics["policies"] or [{name: metrics[name] for name in prices} | {"policy": params["policy"]}]
     ordered = sorted(
-        found, key=lambda row: (not row["tokens_per_gpu_s"], row["usd_per_million"], row["policy"])
+        found, key=lambda row: (not row["tokens_per_gpu_s"], row["usd_per_session"], row["policy"])
     )
     return [
         {
             "policy": words(row["policy"]),
-            "usd": round(row["usd_per_million"], 4),
-            "has_answers": bool(
+            "usd": round(row["usd_per_session"], 4),
+            "usd_per_million": round(row["usd_per_million"], 4),
+            "has_outputs": bool(
                 row["tokens_per_gpu_s"]
             ),  # a price of 0 may be that of a GPU that costs nothing
-            "says": f"{row['usd_per_million']:,.2f} USD" if row["tokens_per_gpu_s"] else "no answer",
+            "says": f"{row['usd_per_session']:,.2f} USD" if row["tokens_per_gpu_s"] else "no output",
             "row": len(ordered) - place + 0.5,
         }
         for place, row in enumerate(ordered)
@@ -217,21 +220,40 @@ def _written(rows: Rows) -> Spec:
 
 
 def _headline(costs: Rows, metrics: dict[str, Any], params: dict[str, Any]) -> Spec:
-    idle = metrics["gpu_seconds"].get(IDLE, 0.0) / (sum(metrics["gpu_seconds"].values()) or 1)
-    below = (
-        f"{metrics['gpus']} GPUs × {metrics['window_s']:,.0f} s × {params['gpu_hour_usd']:g} USD an hour, "
-        f"{percent(idle)} of it idle (hatched)"
-    )
-    priced = [row for row in costs if row["has_answers"]]
+    below = _below(metrics, params)
+    priced = [row for row in costs if row["has_outputs"]]
     if not priced:
-        return headline("No answer came, so no price", below)
+        return headline("No output came, so no price", below)
     if not params["gpu_hour_usd"]:
-        return headline("GPUs cost nothing here, so answers cost nothing", below)
+        return headline("GPUs cost nothing here, so sessions cost nothing", below)
     cheapest, dearest = priced[0], priced[-1]
     if cheapest["says"] == dearest["says"]:
-        return headline(f"A million output tokens cost {cheapest['says']}", below)
+        return headline(f"A session costs {cheapest['says']}", below)
     return headline(
-        f"A million output tokens cost {cheapest['says']} ({cheapest['policy']}) to {dearest['says']} "
-        f"({dearest['policy']})",
+        f"A session costs {cheapest['says']} ({cheapest['policy']}) to {dearest['says']} ({dearest['policy']})",
         below,
     )
+
+
+def _below(metrics: dict[str, Any], params: dict[str, Any]) -> str:
+    """How the run's own price comes about."""
+    idle = metrics["gpu_seconds"].get(IDLE, 0.0) / (sum(metrics["gpu_seconds"].values()) or 1)
+    sessions = f"{metrics['sessions']} session{'s' * (metrics['sessions'] > 1)}"
+    return (
+        f"{metrics['gpus']} GPUs × {metrics['window_s']:,.0f} s × {params['gpu_hour_usd']:g} USD an hour ÷ {sessions}, "
+        f"{percent(idle)} of it idle (hatched)"
+    )
+
+
+def price_of_tokens(metrics: dict[str, Any]) -> str:
+    """For the caption: what a million of the run's output tokens cost and bring with them, and what was lost."""
+    said = ""
+    if metrics["usd_per_million"]:
+        inputs = metrics["input_tokens"] / metrics["output_tokens"]
+        said = (
+            f"A million of this run's output tokens, each with {inputs:,.0f} input tokens, cost "
+            f"{metrics['usd_per_million']:,.2f} USD. "
+        )
+    if metrics["completed_share"] < LEAST_COMPLETED:
+        said += f"Only {percent(metrics['completed_share'])} of its requests completed; what was lost is paid for, too."
+    return said.rstrip()

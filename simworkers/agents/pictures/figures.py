@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from simworkers.agents.job import AGENT_ROUTING
-from simworkers.agents.pictures.cost_figure import draw_cost
+from simworkers.agents.pictures.cost_figure import draw_cost, price_of_tokens
 from simworkers.agents.pictures.hit_rate_figure import draw_hit_rate
 from simworkers.agents.pictures.throughput_figure import draw_throughput
 from simworkers.agents.pictures.time_figures import draw_load, draw_residency
@@ -32,10 +32,12 @@ _ALONE = {
         "the floor.",
     ),
     "cost": (
-        "What a million output tokens cost, and what the GPUs did for it",
-        "GPU-hours × price; the bar is the run's GPU time by what it went to.",
+        "What a session costs, and what the GPUs did for it",
+        "GPU-hours × price ÷ sessions; the bar is the run's GPU time by what it went to.",
     ),
 }
+# What a caption says of the run itself.
+_OF_THIS_RUN = {"turn-tokens": turns_shown, "cost": price_of_tokens}
 # Of a recorded trace, whose rows come when they come, or of a lone session: one load a policy.
 _ONE_LOAD = (
     "Each point is a policy under the same load: tokens a GPU-second upwards, tokens a second to each user to the "
@@ -53,13 +55,15 @@ def draw(report: Report) -> dict[str, Figure]:
 
 
 def _as_played(figure: FigureSpec, report: Report) -> FigureSpec:
-    """The catalogue names a figure before any run; a run may have less to show."""
+    """The catalogue names a figure before any run; a run may have less to show, and says what of it is not there."""
     curves = report.metrics["curves"]
-    if figure.name == "turn-tokens":
-        return replace(figure, caption=f"{figure.caption} {turns_shown(report.metrics)}".rstrip())
     if not curves and figure.name in _ALONE:
         title, caption = _ALONE[figure.name]
-        return replace(figure, title=title, caption=caption)
+        figure = replace(figure, title=title, caption=caption)
     if figure.name == "throughput-interactivity" and len({row["sessions_at_once"] for row in curves}) == 1:
         return replace(figure, caption=_ONE_LOAD)
+    if figure.name in _OF_THIS_RUN:
+        return replace(
+            figure, caption=f"{figure.caption} {_OF_THIS_RUN[figure.name](report.metrics)}".rstrip()
+        )
     return figure

@@ -38,6 +38,7 @@ def _table(metrics: dict[str, Any], params: dict[str, Any]) -> Rows:
         {
             "policy": words(row["policy"]),
             "hit_rate": round(row["hit_rate"], 5),
+            "hit_rate_ceiling": round(metrics["hit_rate_ceiling"], 5),
             "load_imbalance": round(row["load_imbalance"], 3),
         }
         for row in sorted(found, key=lambda row: -row["hit_rate"])

@@ -77,6 +77,7 @@ def _table(metrics: dict[str, Any], params: dict[str, Any]) -> Rows:
             "policy": words(row["policy"]),
             "sessions_at_once": row["sessions_at_once"],
             "interactivity_p10": round(row["interactivity_p10"], 3),
+            "floor_tokens_per_s": params["floor_tokens_per_s"],
             "tokens_per_gpu_s": round(row["tokens_per_gpu_s"], 4),
             "completed_share": round(row["completed_share"], 7),  # so fine that none is rounded up to 99%
         }

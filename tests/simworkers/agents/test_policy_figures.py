@@ -22,6 +22,7 @@ def test_the_best_policy_stands_first_and_the_ceiling_is_a_line(report, figures)
     assert rates == sorted(rates, reverse=True)
     assert len(table) == len(report.metrics["policies"])
     lines = [one for one in figures["hit-rate-by-policy"].spec["layer"] if one["mark"]["type"] == "rule"]
+    assert {row["hit_rate_ceiling"] for row in table} == {round(report.metrics["hit_rate_ceiling"], 5)}
     assert lines[0]["data"]["values"] == [{"ceiling": round(report.metrics["hit_rate_ceiling"], 5)}]
 
 
@@ -67,11 +68,9 @@ def test_a_price_alone_has_no_bar_but_stands_in_the_title_and_the_table():
     spec, table = draw_cost(report.metrics, report.params)
     boxes = next(layer for layer in spec["layer"] if "color" in layer["encoding"])["data"]["values"]
     assert {box["bottom"] for box in boxes} == {0}
-    price = report.metrics["usd_per_million"]
-    assert spec["title"]["text"] == f"A million output tokens cost {price:,.2f} USD"
-    assert table[0]["policy"] == "round robin" and table[0]["usd_per_million"] == pytest.approx(
-        price, abs=1e-4
-    )
+    price = report.metrics["usd_per_session"]
+    assert spec["title"]["text"] == f"A session costs {price:,.2f} USD"
+    assert table[0]["of"] == "round robin" and table[0]["value"] == pytest.approx(price, abs=1e-4)
 
 
 def test_hit_rates_that_are_all_the_same_are_not_called_a_range():
@@ -107,8 +106,9 @@ def test_the_headline_names_the_best_load_that_keeps_the_floor(report):
 
 def test_a_floor_that_nobody_keeps_is_said(report):
     curves = [curve("sticky", 4, 6.0, 5.0), curve("round_robin", 4, 5.0, 5.0)]
-    spec, _ = draw_throughput(with_metrics(report, curves=curves), report.params)
+    spec, table = draw_throughput(with_metrics(report, curves=curves), report.params)
     assert spec["title"]["text"] == "No load keeps the floor of 20 tokens/s"
+    assert [row["floor_tokens_per_s"] for row in table] == [20, 20]
 
 
 def test_a_load_that_loses_requests_is_not_the_best(report):
