@@ -15,7 +15,7 @@ BINDING = {
     "hbm_bandwidth": ("HBM bandwidth", "binds"),
     "flops": ("FLOPs", "bind"),
     "links": ("links", "bind"),
-    "barrier_wait": ("waiting at the barrier", "takes"),
+    "barrier_wait": ("barrier waiting", "takes"),
     "kv_capacity": ("KV capacity", "binds"),
     "host": ("host time", "takes"),
     "queue": ("queueing", "takes"),
@@ -63,7 +63,7 @@ def shares(metrics: Mapping[str, Any], *, before: bool) -> list[tuple[str, float
 
 
 def listing(found: list[tuple[str, float]], start: str) -> str:
-    """`; waiting at the barrier 28%, FLOPs 9%`; what rounds to nothing is left out."""
+    """`; barrier waiting 28%, FLOPs 9%`; what rounds to nothing is left out."""
     parts = []
     for name, share in found:
         if share >= 0.0005:

@@ -19,7 +19,7 @@ class TurnRow(Row):
     host_tokens: int = metric("tokens", "Loaded from host memory.")
     pool_tokens: int = metric("tokens", "Loaded from the shared pool.")
     new_tokens: int = metric("tokens", "Of the prompt, found nowhere.")
-    output_tokens: int = metric("tokens", "Of the answer.")
+    output_tokens: int = metric("tokens", "That came out.")
     ttft_us: int = metric("µs", "From its sending to the first output token.")
 
 

@@ -68,7 +68,10 @@ class RoutingPrediction(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
 
     hit_rate: float = Field(
-        ge=0, le=1, description="Cached ÷ input tokens.", json_schema_extra={"unit": "fraction"}
+        ge=0,
+        le=1,
+        description="Cached ÷ prompt tokens; a refused prompt found none.",
+        json_schema_extra={"unit": "fraction"},
     )
     waited_tokens_per_s: float = Field(
         ge=0,
@@ -86,7 +89,7 @@ class TiersPrediction(BaseModel):
     hit_rate: float = Field(
         ge=0,
         le=1,
-        description="Cached ÷ input tokens over the whole run, HBM and both tiers together.",
+        description="Cached ÷ prompt tokens over the whole run, HBM and both tiers together.",
         json_schema_extra={"unit": "fraction"},
     )
 

@@ -249,8 +249,8 @@ def test_what_binds_is_a_sentence_with_the_largest_share_first():
     before = {f"{name}_before": value for name, value in shares.items()} | {"share_barrier_wait_before": 0.6}
     found = what_binds("moe-eplb", shares | before)
     assert found is not None
-    assert found.sentence == "Of all GPU time, links bind 43%; FLOPs 29%, waiting at the barrier 28%."
-    assert found.before == "Before: waiting at the barrier 60%, links 43%, FLOPs 29%."
+    assert found.sentence == "Of all GPU time, links bind 43%; FLOPs 29%, barrier waiting 28%."
+    assert found.before == "Before: barrier waiting 60%, links 43%, FLOPs 29%."
 
 
 def test_a_report_without_shares_says_nothing_about_what_binds():

@@ -92,14 +92,14 @@ def _headline(table: Rows, metrics: dict[str, Any], own: str) -> Spec:
         "uncached tokens ÷ mean"
     )
     if not metrics["policies"]:
-        return headline(f"{own} finds {percent(table[0]['hit_rate'])} of all input tokens", below)
+        return headline(f"{own} finds {percent(table[0]['hit_rate'])} of all prompt tokens", below)
     ranks: dict[
         str, list[str]
     ] = {}  # as percentages are written, so that none is named alone beside its like
     for row in table:
         ranks.setdefault(percent(row["hit_rate"]), []).append(row["policy"])
     if len(ranks) == 1:
-        return headline(f"Every policy finds {next(iter(ranks))} of all input tokens", below)
+        return headline(f"Every policy finds {next(iter(ranks))} of all prompt tokens", below)
     (best, leading), *_, (worst, trailing) = ranks.items()
     return headline(
         f"From {worst} under {listed(trailing)} to {best} under {listed(leading)}",

@@ -76,7 +76,7 @@ def test_a_price_alone_has_no_bar_but_stands_in_the_title_and_the_table():
 def test_hit_rates_that_are_all_the_same_are_not_called_a_range():
     report = report_of("everything is refused")
     spec, _ = draw_hit_rate(report.metrics, report.params)
-    assert spec["title"]["text"] == "Every policy finds 0.0% of all input tokens"
+    assert spec["title"]["text"] == "Every policy finds 0.0% of all prompt tokens"
 
 
 def test_policies_that_are_equally_good_are_not_named_alone(report):
