@@ -92,13 +92,12 @@ def why_ended(attempt: TaskAttempt) -> str:
 
 
 def retire_if_void(attempt: TaskAttempt) -> bool:
-    """End an attempt of which no run can be judged, unless one is under way; it does not count."""
+    """End an attempt of which no run can be judged, unless one is under way, or was graded since; it does not count."""
     why = why_ended(attempt)
     if not why:
         return False
-    error = f"{why} {NOT_COUNTED}"
-    TaskAttempt.objects.filter(pk=attempt.pk).update(state=TaskAttempt.State.FAILED, error=error)
-    return True
+    still_open = TaskAttempt.objects.filter(pk=attempt.pk, state=TaskAttempt.State.OPEN)
+    return bool(still_open.update(state=TaskAttempt.State.FAILED, error=f"{why} {NOT_COUNTED}"))
 
 
 def attempts_left(*, learner: Learner, task: LabTask, offering: Offering) -> int:

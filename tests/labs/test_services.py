@@ -12,7 +12,8 @@ from labs.models import Run, TaskAttempt
 from labs.services import attempts_left, cancel_run, draw_seed, open_attempt, submit_run
 from quiz.errors import Closed, Conflict, InvalidInput, NotEnrolled, TooMany, UsedUp
 from quiz.models import Learner
-from tests.labs.conftest import PREDICTION, make_learner
+from tests.labs.at_once import meanwhile
+from tests.labs.conftest import PREDICTION, execute, make_learner, report_for
 
 
 def submit(attempt: TaskAttempt, **changes: Any) -> Run:
@@ -265,6 +266,17 @@ def test_an_outdated_attempt_whose_run_is_under_way_is_left_to_it(attempt):
     TaskAttempt.objects.filter(pk=attempt.pk).update(engine_version="older")
     _, created = open_attempt(learner=attempt.learner, task=attempt.task, offering=attempt.offering)
     assert not created
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_outdated_attempt_that_is_graded_while_another_is_opened_stays_graded(attempt, simulation):
+    run = submit(attempt)
+    simulation(report_for(run))
+    TaskAttempt.objects.filter(pk=attempt.pk).update(engine_version="older")
+    with meanwhile('SELECT %s AS "a" FROM "labs_run"', lambda: execute(run)) as failures:
+        open_attempt(learner=attempt.learner, task=attempt.task, offering=attempt.offering)
+    attempt.refresh_from_db()
+    assert (attempt.state, attempt.error, failures) == (TaskAttempt.State.GRADED, "", [])
 
 
 def test_a_learner_with_runs_of_tasks_can_be_deleted_with_all_of_them(attempt):
