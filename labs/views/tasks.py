@@ -79,15 +79,13 @@ def last_run(attempt: TaskAttempt) -> Run | None:
 
 
 def open_next(request: HttpRequest, learner: Learner, task: LabTask, offering: Offering) -> HttpResponse:
-    seed = request.POST.get("seed", "")
-
     def open_one() -> str:
         attempt, _ = services.open_attempt(
             learner=learner,
             task=task,
             offering=offering,
             practice=request.POST.get("kind") == "practice",
-            seed=int(seed) if seed.isascii() and seed.isdigit() and len(seed) < 19 else None,
+            seed=seed_of(request.POST.get("seed", "")),
         )
         return reverse("task-attempt-page", args=[attempt.public_id])
 
@@ -96,6 +94,17 @@ def open_next(request: HttpRequest, learner: Learner, task: LabTask, offering: O
     except Refusal as exc:
         messages.error(request, exc.detail)
         return redirect("task-page", offering.slug, task.slug)
+
+
+def seed_of(text: str) -> int | None:
+    """Of a practice attempt, where the form names one. InvalidInput at what is none."""
+    if not text:
+        return None
+    largest = 2**services.SEED_BITS - 1
+    is_short = text.isascii() and text.isdigit() and len(text) <= len(str(largest))
+    if not is_short or int(text) > largest:
+        raise InvalidInput([("/seed", f"must be a whole number from 0 to {largest}")])
+    return int(text)
 
 
 @login_required

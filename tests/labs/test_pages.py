@@ -244,6 +244,20 @@ def test_a_seed_that_is_none_is_refused(browser, lab, seed):
     assert browser.post("/labs/moe-eplb/", {"/seed": seed}).status_code == 400
 
 
+@pytest.mark.parametrize("seed", ["-1", "x", "1.5", str(2**63), pytest.param("9" * 5000, id="5000 digits")])
+def test_a_practice_seed_that_is_none_is_refused_and_opens_nothing(browser, task, seed):
+    page = "/labs/classes/open/tasks/moe-balance-hbm/"
+    answer = browser.post(page, {"kind": "practice", "seed": seed}, follow=True)
+    assert "seed: must be a whole number from 0 to 9223372036854775807" in answer.content.decode()
+    assert not TaskAttempt.objects.exists()
+
+
+@pytest.mark.parametrize("seed", [0, 2**63 - 1])
+def test_practice_draws_from_the_seed_that_was_asked_for(browser, task, seed):
+    browser.post("/labs/classes/open/tasks/moe-balance-hbm/", {"kind": "practice", "seed": str(seed)})
+    assert TaskAttempt.objects.get().draw_seed == seed
+
+
 @pytest.mark.parametrize("earlier", ["nonsense", "00000000-0000-0000-0000-000000000000"])
 def test_an_earlier_run_that_is_not_there_leaves_the_defaults(browser, lab, earlier):
     assert browser.get(f"/labs/moe-eplb/?from={earlier}").status_code == 200
