@@ -11,16 +11,11 @@ from django.db.models import QuerySet
 from labs import trace_storage
 from labs.models import Lab, Run, Trace, TraceFile
 from labs.validation import Fault
-from quiz.errors import InvalidInput, pointer_part
+from quiz.errors import Conflict, InvalidInput, pointer_part
 from quiz.models import Learner
 from simworkers.inputs import WORD_DEFAULT, is_digest, trace_fields
 from simworkers.jobs import Job
 from simworkers.trace_summary import TraceSummary
-
-UNREADY = {
-    TraceFile.State.CHECKING: "is still being checked; wait until it is ready",
-    TraceFile.State.REFUSED: "was refused when it was checked",
-}
 
 
 def resolve_traces(
@@ -29,19 +24,19 @@ def resolve_traces(
     """(parameters that name every trace by its hash, its files, locked until the transaction ends).
 
     granted: files that may be read also where the learner neither holds them nor is offered them any more.
-    Raises InvalidInput with a pointer to each that is unknown, somebody else's, or not ready, and to what keeps the lab
-    from playing it.
+    Raises InvalidInput with a pointer to each that is unknown, somebody else's, or refused, and to what keeps the lab
+    from playing it; Conflict, likewise with a pointer, while one is being checked.
     """
     found, files, errors = dict(params), [], []
     for name in trace_fields(lab.job.params):
-        value = params.get(name)
+        value, pointer = params.get(name), f"/params/{pointer_part(name)}"
         try:
             digest = default_digest(lab) if value == WORD_DEFAULT else value
             if is_digest(digest):
-                files.append(readable_file(learner, str(digest), granted))
+                files.append(readable_file(learner, str(digest), granted, pointer))
                 found[name] = digest
         except ValueError as exc:
-            errors.append((f"/params/{pointer_part(name)}", str(exc)))
+            errors.append((pointer, str(exc)))
     if errors := errors or faults_of(lab.job, found, files):
         raise InvalidInput(errors)
     return found, files
@@ -54,14 +49,19 @@ def default_digest(lab: Lab) -> str:
     return lab.default_trace.file.digest
 
 
-def readable_file(learner: Learner, digest: str, granted: QuerySet[TraceFile]) -> TraceFile:
-    """The file, locked against removal, if the learner may use it and it is ready. ValueError says why not."""
+def readable_file(learner: Learner, digest: str, granted: QuerySet[TraceFile], pointer: str) -> TraceFile:
+    """The file, locked against removal, if the learner may use it and it is ready. ValueError says why not; Conflict
+    that it is not checked yet, which is no fault of the request: the same one may succeed later.
+    """
     file = TraceFile.objects.select_for_update().filter(digest=digest).first()
     shown = Trace.objects.shown_to(learner).filter(file=file)
     if file is None or not (granted.filter(pk=file.pk).exists() or shown.exists()):
         raise ValueError("is none of your traces, nor one that is offered")
+    if file.state == TraceFile.State.CHECKING:
+        why = "is still being checked; wait until it is ready"
+        raise Conflict(f"The trace {why}.", errors=[(pointer, why)])
     if file.state != TraceFile.State.READY:
-        raise ValueError(UNREADY[TraceFile.State(file.state)])
+        raise ValueError("was refused when it was checked")
     return file
 
 

@@ -186,13 +186,11 @@ def refusal(learner: Any, lab: Lab, trace: str) -> tuple[list[str], str]:
 
 def test_only_a_ready_trace_of_ones_own_or_an_offered_one_is_run(learner, eve, traced):
     hers = ready(eve).file.digest
-    unready = held(learner, session("b")).file.digest
     refused = held(learner, session("c")).file
     TraceFile.objects.filter(pk=refused.pk).update(state="refused")
     said = "is none of your traces, nor one that is offered"
     assert refusal(learner, traced, hers) == (["/params/trace"], said)
     assert refusal(learner, traced, "0" * 64) == (["/params/trace"], said)
-    assert refusal(learner, traced, unready)[1] == "is still being checked; wait until it is ready"
     assert refusal(learner, traced, refused.digest)[1] == "was refused when it was checked"
     assert refusal(learner, traced, "default")[1] == "this lab has no default trace"
     assert not Run.objects.exists()

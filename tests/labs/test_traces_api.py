@@ -178,6 +178,22 @@ def test_a_file_for_which_there_is_no_room_is_never_stored(api, settings, stored
     assert send(api, session()).status_code == 403
 
 
+def test_a_run_on_a_trace_that_is_being_checked_may_be_sent_again_with_its_key_once_it_is_ready(
+    api, learner, traced
+):
+    digest = held(learner).file.digest
+
+    def submit() -> Any:
+        body, key = {"params": {"trace": digest}}, {"Idempotency-Key": "k-1"}
+        return api.post(f"/api/v1/labs/{traced.slug}/runs/", body, format="json", headers=key)
+
+    early = submit()
+    assert (early.status_code, pointers(early)) == (409, ["#/params/trace"])
+    assert early.json()["detail"] == "The trace is still being checked; wait until it is ready."
+    ready(learner)
+    assert submit().status_code == 202
+
+
 def test_uploads_count_as_submissions(api, settings):
     settings.THROTTLE_RATES = {**settings.THROTTLE_RATES, "submission": (1, 60)}
     assert [send(api, session()).status_code for _ in range(2)] == [202, 429]
