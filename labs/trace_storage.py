@@ -93,8 +93,17 @@ def remove(location: str) -> None:
         log.warning("trace %s: could not be removed, the sweeper tries again: %s", location, exc)
 
 
-def is_there(location: str) -> bool:
-    return storage().exists(location)
+def is_sound(file: TraceFile) -> bool:
+    """Whether the storage itself, not a copy, holds the bytes of its hash."""
+    digest = hashlib.sha256()
+    try:
+        with storage().open(file.location) as stored:
+            for part in stored.chunks(CHUNK_BYTES):
+                digest.update(part)
+    except Exception as exc:  # a storage raises its client's own errors, whichever that is
+        log.warning("%s: what is stored as %s cannot be read: %s", file, file.location, exc)
+        return False
+    return digest.hexdigest() == file.digest
 
 
 def local_path(file: TraceFile) -> Path:

@@ -65,7 +65,8 @@ def shortened(name: str) -> str:
 
 
 def hold(learner: Learner | None, name: str, received: Received) -> tuple[Trace, bool]:
-    """Stored before it has a row, so that no row is ever without its file; removed again where another was first.
+    """Stored before it has a row, so that no row is ever without its file; removed again where another was first. What
+    the storage has lost or damaged is stored anew.
 
     Only the hash tells a file that is held already from one too many, so nothing is refused before it is known.
     """
@@ -76,10 +77,11 @@ def hold(learner: Learner | None, name: str, received: Received) -> tuple[Trace,
         refuse_over_quota(learner, received.count_bytes)  # before it is stored; asked again under the lock
     while True:
         known = TraceFile.objects.filter(digest=received.digest).first()
-        is_kept = known is not None and trace_storage.is_there(known.location)
+        is_kept = known is not None and trace_storage.is_sound(known)
         location = "" if is_kept else trace_storage.keep(received)
+        damaged = known.location if known is not None and not is_kept else ""
         try:
-            trace, is_new = note_holder(learner, name, received, location)
+            trace, is_new = note_holder(learner, name, received, location, damaged)
         except (Vanished, Refusal) as exc:
             if location:
                 trace_storage.remove(location)
@@ -92,10 +94,12 @@ def hold(learner: Learner | None, name: str, received: Received) -> tuple[Trace,
 
 
 @transaction.atomic
-def note_holder(learner: Learner | None, name: str, received: Received, location: str) -> tuple[Trace, bool]:
+def note_holder(
+    learner: Learner | None, name: str, received: Received, location: str, damaged: str
+) -> tuple[Trace, bool]:
     if learner is not None:
         lock_learner(learner=learner)
-    file = locked_file(received, location)
+    file = locked_file(received, location, damaged)
     held = Trace.objects.filter(learner=learner, file=file).first()
     if held is None and learner is not None:
         refuse_over_quota(learner, file.bytes_sent)
@@ -109,17 +113,21 @@ def note_holder(learner: Learner | None, name: str, received: Received, location
     return trace, held is None
 
 
-def locked_file(received: Received, location: str) -> TraceFile:
-    """The row of these bytes, made where there is none, locked until the transaction ends. Raises Vanished."""
+def locked_file(received: Received, location: str, damaged: str) -> TraceFile:
+    """The row of these bytes, made where there is none, locked until the transaction ends. Raises Vanished.
+
+    damaged: where they turned out to be lost or not what they were; a row that still has it needs the new location.
+    """
     if location:
         values = {"bytes_sent": received.count_bytes, "location": location}
         TraceFile.objects.get_or_create(digest=received.digest, defaults=values)
     file = TraceFile.objects.select_for_update().filter(digest=received.digest).first()
     if file is None:
         raise Vanished
-    if location and file.location != location and not trace_storage.is_there(file.location):
-        file.location = location  # the storage had lost it
+    if damaged and file.location == damaged:
+        file.location = location  # what is left of the old one is an orphan, and the sweeper's
         file.save(update_fields=["location"])
+        log.warning("%s: was lost or damaged as %s, stored anew as %s", file, damaged, location)
     return file
 
 

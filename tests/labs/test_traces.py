@@ -107,16 +107,6 @@ def test_what_was_refused_is_checked_once_more_when_it_is_handed_in_again(learne
     assert (trace.file.state, trace.file.reason, trace.file.tries) == ("checking", "", 0)
 
 
-def test_a_file_that_the_storage_lost_is_stored_again_by_whoever_brings_it(learner, eve, stored):
-    mine = ready(learner)
-    (stored / mine.file.location).unlink()
-    with pytest.raises(Unreadable):
-        local_path(mine.file)
-    held(eve)
-    mine.file.refresh_from_db()
-    assert local_path(mine.file).read_bytes() == session()
-
-
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
@@ -341,6 +331,45 @@ def test_bytes_that_are_not_those_that_were_stored_are_never_run(learner, reques
     (folder / trace.file.location).unlink()
     with pytest.raises(Unreadable):
         local_path(trace.file)
+
+
+def lose(path: Path) -> None:
+    path.unlink()
+
+
+def cut_off(path: Path) -> None:
+    os.truncate(path, 3)
+
+
+def alter(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+@pytest.mark.parametrize("place", ["stored", "elsewhere"])
+@pytest.mark.parametrize("happens", [lose, cut_off, alter])
+@pytest.mark.parametrize("who", ["learner", "eve"])
+def test_a_file_that_the_storage_lost_or_damaged_is_mended_by_whoever_brings_it(request, place, happens, who):
+    folder, mine = request.getfixturevalue(place), ready(request.getfixturevalue("learner"))
+    happens(folder / mine.file.location)
+    with pytest.raises(Unreadable):
+        local_path(mine.file)
+    held(request.getfixturevalue(who))
+    mine.file.refresh_from_db()
+    assert (mine.file.state, local_path(mine.file).read_bytes()) == (TraceFile.State.READY, session())
+    age(folder, hours=2)
+    tidy_traces()
+    assert names_in(folder) == [mine.file.location]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_who_mend_a_file_at_once_one_does(learner, stored):
+    file = ready(learner).file
+    cut_off(stored / file.location)
+    in_parallel(4, lambda: held(learner))
+    damaged = file.location
+    file.refresh_from_db()
+    assert names_in(stored) == sorted([damaged, file.location])
+    assert local_path(file).read_bytes() == session()
 
 
 # A learner's data -----------------------------------------------------------------------------------
