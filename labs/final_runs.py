@@ -17,7 +17,7 @@ from labs.execution import UNUSABLE, WHAT_FAILED, Unusable, checked_report, limi
 from labs.leaderboard import boards, edition, final_seed, gates
 from labs.models import FinalRun, LabTask, Run
 from labs.outages import persistently, tolerant
-from labs.run_traces import files_of_lab, files_of_params, pinned
+from labs.run_traces import files_of_params, files_to_draw, pinned
 from labs.trace_storage import Unreadable
 from labs.validation import check_artefact, check_task_params
 from quiz.errors import InvalidInput
@@ -141,7 +141,8 @@ def draw_final_instance(final: FinalRun) -> PreparedInstance:
         "lab": task.lab.slug,
         "kind": task.kind,
         "seed": final_seed(task),
-        "files": persistently(lambda: files_of_lab(task.lab)),
+        # A trace that cannot be read fails it: drawn without, the scores of one edition would not compare.
+        "files": persistently(lambda: files_to_draw(task)),
     }
     try:
         prepared = PreparedInstance.model_validate(call("prepare_task", request, final))

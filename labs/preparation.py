@@ -12,9 +12,9 @@ from django.db.models.functions import Now
 
 from labs import runner
 from labs.execution import limits
-from labs.models import TaskAttempt
+from labs.models import LabTask, TaskAttempt
 from labs.outages import persistently, tolerant
-from labs.run_traces import digests_in, files_of_lab, locked_files, pinned
+from labs.run_traces import digests_in, files_to_draw, locked_files, pinned
 from labs.trace_storage import Unreadable
 from simworkers import logs
 from simworkers.catalog import engine_version
@@ -37,7 +37,9 @@ def prepare_attempt(attempt_id: int) -> None:
     if not persistently(lambda: free.update(lease=lease, lease_expires_at=expires, tries=F("tries") + 1)):
         return
     attempt = (
-        TaskAttempt.objects.select_related("task__lab__default_trace__file").filter(pk=attempt_id).first()
+        TaskAttempt.objects.select_related("task__activity", "task__lab__default_trace__file")
+        .filter(pk=attempt_id)
+        .first()
     )
     if attempt is None:
         return  # its learner was erased since
@@ -54,7 +56,7 @@ def prepare_attempt(attempt_id: int) -> None:
                     "lab": attempt.task.lab.slug,
                     "kind": attempt.task.kind,
                     "seed": attempt.draw_seed,
-                    "files": persistently(lambda: files_of_lab(attempt.task.lab)),
+                    "files": files_or_none(attempt.task),
                 },
                 limits=limits(),
                 on_beat=tolerant(beat),
@@ -68,6 +70,15 @@ def prepare_attempt(attempt_id: int) -> None:
     except (runner.JobFailed, runner.JobTimedOut, Unreadable, ValueError) as exc:
         log.error("attempt %s: could not be prepared: %s", attempt.public_id, exc)
         persistently(lambda: give_up_or_wait(attempt, held))
+
+
+def files_or_none(task: LabTask) -> dict[str, str]:
+    """What it is drawn from; nothing where the default trace cannot be read, which must not close the task."""
+    try:
+        return persistently(lambda: files_to_draw(task))
+    except Unreadable as exc:
+        log.error("task %s: the default trace cannot be read, drawn without it: %s", task.slug, exc)
+        return {}
 
 
 @transaction.atomic

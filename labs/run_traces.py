@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from labs import trace_storage
-from labs.models import Lab, Run, Trace, TraceFile
+from labs.models import Lab, LabTask, Run, Trace, TraceFile
 from labs.validation import Fault
 from quiz.errors import Conflict, InvalidInput, pointer_part
 from quiz.models import Learner
@@ -97,11 +97,14 @@ def locked_files(digests: set[str]) -> list[TraceFile]:
     return files
 
 
-def files_of_lab(lab: Lab) -> dict[str, str]:
-    """Of the default trace, by its hash and by the word `default`; none where the lab has none. Raises Unreadable."""
-    if lab.default_trace is None or not trace_fields(lab.job.params):
+def files_to_draw(task: LabTask) -> dict[str, str]:
+    """Of the lab's default trace, by its hash and by the word `default`; none where the lab has none, or where tasks of
+    this kind draw nothing from it. Raises Unreadable.
+    """
+    trace = task.lab.default_trace
+    if trace is None or not task.task_kind.draws_from_trace:
         return {}
-    digest = lab.default_trace.file.digest
+    digest = trace.file.digest
     files = files_at_hand({digest})
     return files | {WORD_DEFAULT: files[digest]}
 

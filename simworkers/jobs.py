@@ -33,6 +33,7 @@ class TaskKind:
     open_parameters: what the learner may set; the instance locks all others.
     prediction_metrics: field of the prediction → name of the report metric that holds the truth.
     artefact: what is handed in beside parameters, if anything; its fields are parameters of the lab.
+    draws_from_trace: whether prepare draws from the lab's default trace, where there is one; no other kind is given it.
     """
 
     name: str
@@ -42,6 +43,7 @@ class TaskKind:
     references: str
     prediction_metrics: dict[str, str]
     artefact: type[BaseModel] | None = None
+    draws_from_trace: bool = False
 
 
 @dataclass(frozen=True)

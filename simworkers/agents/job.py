@@ -73,6 +73,7 @@ AGENT_ROUTING = Job(
                 "sessions_at_once": "search_sessions",
                 "tokens_per_gpu_s": "search_tokens_per_gpu_s",
             },
+            draws_from_trace=True,
         ),
         "predict-cached-share": TaskKind(
             name="predict-cached-share",

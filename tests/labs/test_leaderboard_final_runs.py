@@ -1,5 +1,6 @@
 """A final run: computed on the hidden instance by whoever holds its lease, retried, refused, and never near a grade."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
+from pydantic import Field
 
 from labs import runner
 from labs.final_runs import (
@@ -17,11 +19,13 @@ from labs.final_runs import (
     send_unheard_final_runs,
 )
 from labs.leaderboard import add_missing_final_runs, final_seed, standing_of, withdraw
-from labs.models import FinalRun, LabTask, Run, TaskAttempt
+from labs.models import FinalRun, LabTask, Run, TaskAttempt, TraceFile
 from labs.services import submit_run
 from labs.sweeper import sweep
 from quiz.models import Grade, GradeChange
+from simworkers import catalog
 from simworkers.catalog import engine_version
+from simworkers.moe.params import MoeParams
 from tests.labs.leaderboards import (
     FINAL_CHECKPOINT,
     FINAL_RUN_SEED,
@@ -34,6 +38,7 @@ from tests.labs.leaderboards import (
     graded,
     instance,
 )
+from tests.labs.trace_files import draw_from_trace, ready
 
 __all__ = ["board", "child", "entered", "graded"]  # fixtures
 
@@ -203,6 +208,32 @@ def test_an_instance_that_cannot_be_drawn_is_our_fault_whatever_the_child_calls_
         computed(final)
     assert final.state == "failed"
     assert final.reason.startswith("The final instance could not be drawn, which is our fault.")
+
+
+class TracedMoeParams(MoeParams):
+    trace: str = Field("synthetic", description="", json_schema_extra={"format": "trace"})
+
+
+@pytest.mark.parametrize("draws_from_it", [True, False])
+def test_a_damaged_default_trace_fails_only_what_is_drawn_from_it(
+    board, entered, child, stored, monkeypatch, draws_from_it
+):
+    """Drawn without it, scores of one edition would not compare."""
+    job = replace(board.lab.job, params=TracedMoeParams)
+    monkeypatch.setitem(catalog._JOBS, job.name, job)
+    if draws_from_it:
+        draw_from_trace(monkeypatch, board)
+    board.lab.default_trace = ready(None)
+    board.lab.save()
+    final = entered("ada").final_runs.get()
+    (stored / TraceFile.objects.get().location).write_bytes(b"half")
+    worker = child()
+    computed(final)
+    assert final.state == ("waiting" if draws_from_it else "ready")
+    assert ("not what was stored" in final.fault) == draws_from_it
+    assert [kwargs["files"] for entry, kwargs in worker.calls if entry == "prepare_task"] == (
+        [] if draws_from_it else [{}]
+    )
 
 
 def test_a_broken_invariant_fails_at_once_since_another_try_would_break_it_too(final, child, monkeypatch):

@@ -25,7 +25,7 @@ from simworkers.trace_summary import TraceSummary
 from tests.labs.conftest import execute, make_learner, report_for
 from tests.labs.test_api import client_of
 from tests.labs.test_services import pointers
-from tests.labs.trace_files import SUMMARY, held, ready, session, zipped
+from tests.labs.trace_files import SUMMARY, draw_from_trace, held, ready, session, zipped
 from tests.simworkers.golden import shared_file
 
 
@@ -288,8 +288,9 @@ def test_a_verification_without_the_file_says_that_it_could_not_compare(learner,
 
 
 def test_a_task_is_drawn_with_the_labs_default_trace_and_keeps_it(
-    learner, eve, task, traced, offering, simulation, stored
+    learner, eve, task, traced, offering, simulation, stored, monkeypatch
 ):
+    draw_from_trace(monkeypatch, task)
     first = offer_trace(file=ready(eve).file, name="first")
     traced.default_trace = first
     traced.save()

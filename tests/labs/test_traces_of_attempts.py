@@ -24,7 +24,7 @@ from quiz.models import Offering
 from simworkers import catalog
 from tests.labs.conftest import PREDICTION, execute, make_learner, report_for
 from tests.labs.test_services import in_parallel
-from tests.labs.trace_files import TracedParams, names_in, ready, session
+from tests.labs.trace_files import TracedParams, draw_from_trace, names_in, ready, session
 
 DRAWN = {"params": {"trace": "default"}, "visible": {}, "seed": 1}
 
@@ -174,6 +174,31 @@ def test_a_learner_is_erased_while_their_attempt_opens(task, traced, offering, s
         choose_default(traced, None)
         give_up(trace=offered)
         assert (TraceFile.objects.count(), names_in(stored)) == (0, [])
+
+
+@pytest.mark.parametrize("draws_from_it", [True, False])
+def test_a_damaged_default_trace_closes_no_task(
+    learner, task, traced, offering, simulation, stored, monkeypatch, caplog, draws_from_it
+):
+    if draws_from_it:
+        draw_from_trace(monkeypatch, task)
+    choose_default(traced, ready(None))
+    (stored / TraceFile.objects.get().location).write_bytes(b"half")
+    attempt, _ = open_attempt(learner=learner, task=task, offering=offering)
+    given: list[Any] = []
+
+    def draw(kwargs: Any, on_beat: Any) -> Any:
+        given.append(kwargs["files"])
+        return {"params": {}, "visible": {}, "seed": 1}
+
+    simulation(draw)
+    prepare_attempt(attempt.pk)
+    attempt.refresh_from_db()
+    assert (given, attempt.state) == ([{}], TaskAttempt.State.OPEN)
+    told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert len(told) == draws_from_it  # for the operator, where a task lacks it
+    said = f"task {task.slug}: the default trace cannot be read, drawn without it: "
+    assert all(text.startswith(said) for text in told)
 
 
 class VariedParams(TracedParams):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from labs.models import Lab, Trace, TraceFile
+from labs.models import Lab, LabTask, Trace, TraceFile
 from labs.traces import hand_in
 from quiz.models import Learner
 from simworkers import catalog
@@ -88,3 +88,10 @@ def traced(monkeypatch: pytest.MonkeyPatch, lab: Lab) -> Lab:
     job = replace(catalog.get_job(lab.slug), params=TracedParams, expected_seconds=lambda params: 1.0)
     monkeypatch.setitem(catalog._JOBS, lab.slug, job)
     return lab
+
+
+def draw_from_trace(monkeypatch: pytest.MonkeyPatch, task: LabTask) -> None:
+    """As if tasks of this kind were drawn from the lab's default trace."""
+    job = task.lab.job
+    kind = replace(task.task_kind, draws_from_trace=True)
+    monkeypatch.setitem(catalog._JOBS, job.name, replace(job, tasks={**job.tasks, kind.name: kind}))

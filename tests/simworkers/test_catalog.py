@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from simworkers import catalog
+from simworkers.inputs import trace_fields
 
 HEAVY = ("torch", "numpy", "altair", "vl_convert", "django", "celery")
 
@@ -54,6 +55,12 @@ def test_tasks_name_parameters_predictions_and_metrics_that_exist(name):
         assert set(task.open_parameters) <= set(job.params.model_fields)
         assert set(task.prediction_metrics) == set(task.prediction.model_fields)
         assert set(task.prediction_metrics.values()) <= set(job.metrics.model_fields)
+
+
+@pytest.mark.parametrize("name", catalog.job_names())
+def test_only_tasks_of_a_lab_that_takes_traces_draw_from_one(name):
+    job = catalog.get_job(name)
+    assert trace_fields(job.params) or not any(task.draws_from_trace for task in job.tasks.values())
 
 
 # How a lab is asked and listed; none of it decides what a run reports.
