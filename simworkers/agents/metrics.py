@@ -96,8 +96,8 @@ class AgentMetrics(Row):
     hbm_hit_rate: float = metric("fraction", "The same, HBM alone.")
     hit_rate_ceiling: float = metric(
         "fraction",
-        "The same with one replica whose cache has no end, over the whole trace in its own order. No run hits more where "
-        "each agent has ids of its own and nothing is cut; else who comes first decides.",
+        "The same with one replica whose cache has no end, over the whole trace in its own order. No run hits more "
+        "where each agent has ids of its own and nothing is cut; else who comes first decides.",
     )
     load_imbalance: float = metric(
         "ratio", "max/mean over replicas of uncached input tokens; 1 where there are none."
