@@ -144,11 +144,13 @@ class SweepMetric(BaseModel):
 
 
 class SweepData(BaseModel):
-    """A grid of runs, measured once. `params` are those that all points share."""
+    """A grid of runs, measured once. `params` are those that all points share; `lines` is the axis whose values charts
+    compare, a line each."""
 
     lab: str
     engine_version: str
     seed: int
     params: dict[str, Any]
     axes: list[Axis]
+    lines: str
     metrics: list[SweepMetric]

@@ -15,10 +15,12 @@ def tabulate(
     seed: int,
     scene: BaseModel,
     grid: dict[str, list[Any]],
+    lines: str,
     names: Sequence[str],
     measured: Sequence[dict[str, float]],
 ) -> SweepData:
-    """scene: the parameters that all points share. measured: every point in the order of the axes, the last fastest."""
+    """scene: the parameters that all points share. lines: the axis that charts compare. measured: every point in the
+    order of the axes, the last fastest."""
     shape = [len(values) for values in grid.values()]
     params = get_job(lab).params.model_json_schema()["properties"]
     fields = get_job(lab).metrics.model_json_schema()["properties"]
@@ -28,6 +30,7 @@ def tabulate(
         seed=seed,
         params={name: value for name, value in scene.model_dump().items() if name not in grid},
         axes=[Axis(name=name, unit=params[name]["unit"], values=values) for name, values in grid.items()],
+        lines=lines,
         metrics=[
             SweepMetric(
                 name=name,

@@ -40,6 +40,7 @@ class SweepDataSerializer(serializers.Serializer[Any]):
     seed = serializers.IntegerField()
     params = serializers.DictField(help_text="The parameters that all points share.")
     axes = AxisSerializer(many=True)
+    lines = serializers.CharField(help_text="The axis whose values charts compare, a line each.")
     metrics = SweepMetricSerializer(many=True)
 
 

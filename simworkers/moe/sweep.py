@@ -36,6 +36,7 @@ GRID: dict[str, list[Any]] = {
     "eplb": [False, True],
     "redundant_slots_per_gpu": [0, 1, 2, 3],
 }
+LINES = "eplb"
 MEASURED = (
     "max_over_mean_mean",
     "max_over_mean_max",
@@ -58,7 +59,7 @@ def sweep(progress: Progress) -> SweepData:
     scene = MoeParams.model_validate(SCENE)
     with torch_threads(1):
         measured = _measure_grid(scene, progress)
-    return tabulate("moe-eplb", SEED, scene, GRID, MEASURED, measured)
+    return tabulate("moe-eplb", SEED, scene, GRID, LINES, MEASURED, measured)
 
 
 def _measure_grid(scene: MoeParams, progress: Progress) -> list[dict[str, float]]:

@@ -38,6 +38,7 @@ GRID: dict[str, list[Any]] = {
     "kv_blocks": [24, 40, 64],
     "encoder_caching": [False, True],
 }
+LINES = "encoder_caching"
 MEASURED = (
     "ttft_turn1_us",
     "ttft_turn2_us",
@@ -70,7 +71,7 @@ def sweep(progress: Progress) -> SweepData:
             played = play(params, SEED, partial(_within, progress, done, len(points)))
             measured.append(measure(params, *played, cluster).model_dump(include=set(MEASURED)))
             progress(done + 1, len(points))
-    return tabulate("multimodal-cache", SEED, scene, GRID, MEASURED, measured)
+    return tabulate("multimodal-cache", SEED, scene, GRID, LINES, MEASURED, measured)
 
 
 def _within(progress: Progress, done: int, points: int, _turns: int, _all_turns: int) -> None:

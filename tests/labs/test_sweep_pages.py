@@ -25,6 +25,8 @@ def sweep_data(values: Any = VALUES) -> dict[str, Any]:
             {"name": "tokens_per_step", "unit": "tokens", "values": [32, 64, 1280]},
             {"name": "eplb", "unit": "", "values": [False, True]},
         ],
+        "lines": "eplb",
+        "params": {"num_gpus": 4, "num_steps": 8, "chunk_tokens": 16},
         "metrics": [STEP_TIME | {"values": values}, {**STEP_TIME, "name": "speedup", "values": values}],
     }
 
@@ -79,19 +81,49 @@ def test_a_value_that_is_none_starts_in_the_middle(chosen):
         ([[1, 2], [1, 2], [1, 2]], "nowhere on this grid"),
         ([[2, 1], [2, 1], [2, 1]], "at every size of this grid"),
         ([[2, 1], [1, 2], [2, 1]], "from 1,280 tokens on, not yet at 64"),
-        ([[2, 1], [2, 1], [1, 1]], "nowhere on this grid"),
+        ([[2, 1], [2, 1], [1, 1]], "at 2 of the 3 sizes of this grid, not at 1,280 tokens"),
+        ([[1, 0.96], [22.164, 22.161], [1.333, 1.321]], "nowhere on this grid"),
+        ([[1, 0.96], [1, 0.96], [1, 0.94]], "from 1,280 tokens on, not yet at 64"),
     ],
 )
 def test_where_the_lines_cross_is_said_in_words(off_and_on, words):
     view = sweep_view(sweep_data([off_and_on, off_and_on]), {})
-    assert view.summary.startswith("With EPLB on, step time is lower")
+    assert view.summary.startswith("With EPLB on, step time is more than 5% lower")
     assert words in view.summary
+
+
+def policies_data(values: Any) -> dict[str, Any]:
+    """values: [policy][KV blocks]."""
+    return {
+        "axes": [
+            {"name": "policy", "unit": "", "values": ["round_robin", "sticky", "least_queue"]},
+            {"name": "kv_blocks", "unit": "blocks", "values": [4000, 11_217]},
+        ],
+        "lines": "policy",
+        "params": {"sessions": 24, "turns_percent": 25, "replicas": 4},
+        "metrics": [{**STEP_TIME, "name": "ttft_p90_us", "values": values}],
+    }
+
+
+def test_lines_of_names_are_told_by_who_is_lowest_where_the_axis_begins_and_ends():
+    view = sweep_view(policies_data([[5.0, 4.0], [1.0, 1.0], [1.06, 0.96]]), {})
+    assert [name for _, name in view.lines] == ["round_robin", "sticky", "least_queue"]
+    assert view.summary == (
+        "TTFT p90 is lowest, or within 5% of that, with sticky at 4,000 blocks, with least_queue and sticky at 11,217."
+    )
+
+
+def test_a_sweep_says_in_what_its_scene_is_not_the_default_one(browser, lab):
+    view = sweep_view(policies_data([[1.0, 1.0]] * 3), {}, lab_schema(get_job("agent-routing"), "parameters"))
+    assert view.scene == [("Sessions", "24"), ("Turns", "25%")]
+    store(lab, state="ready", data=sweep_data())
+    assert "Other than by default, at every point: Chunk tokens: 16; Number of steps: 8." in lab_page(browser)
 
 
 def test_the_sentence_keeps_an_abbreviation_in_capitals():
     data = sweep_data()
     data["metrics"][0]["name"] = "ttft_p90_us"
-    assert sweep_view(data, {}).summary.startswith("With EPLB on, TTFT p90 is lower")
+    assert sweep_view(data, {}).summary.startswith("With EPLB on, TTFT p90 is more")
 
 
 def test_a_metric_is_called_as_on_the_page_of_a_run():
@@ -118,10 +150,11 @@ def test_the_grid_of_every_lab_can_be_shown(name):
             {"name": axis, "unit": units[axis]["unit"], "values": values}
             for axis, values in module.GRID.items()
         ],
+        "lines": module.LINES,
         "metrics": [{"name": metric, "unit": "", "values": values} for metric in module.MEASURED],
     }
     view = sweep_view(data, {})
-    assert view.metrics and len(view.rows) > 1 and len(view.lines) == 2
+    assert view.metrics and len(view.rows) > 1 and len(view.lines) == len(module.GRID[module.LINES])
     assert {select.name for select in view.selects} < set(module.GRID)
 
 

@@ -21,6 +21,7 @@ DATA: dict[str, Any] = {
     "seed": 0,
     "params": {"num_gpus": 4},
     "axes": [{"name": "eplb", "unit": "", "values": [False, True]}],
+    "lines": "eplb",
     "metrics": [{"name": "speedup", "unit": "ratio", "description": "Faster.", "values": [1.0, 1.5]}],
 }
 

@@ -54,6 +54,7 @@ SWEEP = {
             {"name": "skew_percent", "unit": "%", "values": [0, 100]},
             {"name": "eplb", "unit": "", "values": [False, True]},
         ],
+        "lines": "eplb",
         "metrics": [
             {
                 "name": "speedup",

@@ -2,25 +2,25 @@
 
 /** @typedef {{name: string, unit: string, values: any[]}} Axis */
 /** @typedef {{name: string, unit: string, description: string, values: any[]}} Metric lists in lists, one depth an axis */
-/** @typedef {{axes: Axis[], metrics: Metric[]}} Sweep */
-/** @typedef {{x: number, line: boolean, value: number}} Point */
+/** @typedef {{axes: Axis[], lines: string, metrics: Metric[]}} Sweep lines: the axis that charts compare */
+/** @typedef {{x: number, line: boolean | string, value: number}} Point */
 
 /**
- * Along: the numeric axis with the most values. By lines: the axis of false and true. Others: sliders.
+ * Along: the numeric axis with the most values. By lines: the one that the sweep names. Others: sliders.
  * @param {Sweep} sweep
  * @returns {{along: Axis, lines: Axis, others: Axis[]}}
  */
-export function rolesOf({ axes }) {
+export function rolesOf({ axes, lines: name }) {
+  const lines = axes.find((axis) => axis.name === name);
   const [along] = axes
-    .filter((axis) => axis.values.every((one) => typeof one === "number"))
+    .filter((axis) => axis !== lines && axis.values.every((one) => typeof one === "number"))
     .sort((a, b) => b.values.length - a.values.length);
-  const lines = axes.find((axis) => axis.values.every((one) => typeof one === "boolean"));
-  if (!along || !lines) throw new TypeError("this sweep has no axis to draw along, or none of false and true");
+  if (!along || !lines) throw new TypeError("this sweep has no axis to draw along, or none for its lines");
   return { along, lines, others: axes.filter((axis) => axis !== along && axis !== lines) };
 }
 
 /**
- * The values of one metric along the drawn axis, for both lines, where the sliders stand.
+ * The values of one metric along the drawn axis, for all lines, where the sliders stand.
  * @param {Sweep} sweep
  * @param {string} name of the metric
  * @param {Record<string, number>} at axis → index of its value
@@ -51,17 +51,36 @@ export function domainOf(sweep, name) {
 }
 
 /**
- * From which x on the line of true lies below the line of false, up to the end.
+ * From which x on the line of true lies below the line of false, up to the end, by more than a part of it.
  * @param {Point[]} points
- * @returns {{from: number | null, last: number | null}} from: null, nowhere; last: the x before it, where it does not
+ * @param {number} least part of the line of false by which the other one has to be lower: less is noise
+ * @returns {{from: number | null, last: number | null, lower: number, of: number}} from: null, not up to the end; last:
+ * the x before it, where it is not lower; lower: at so many of all the x
  */
-export function crossing(points) {
+export function crossing(points, least) {
   const xs = [...new Set(points.map((point) => point.x))].sort((a, b) => a - b);
   const at = (/** @type {number} */ x, /** @type {boolean} */ line) =>
     /** @type {Point} */ (points.find((point) => point.x === x && point.line === line)).value;
-  const rest = [...xs].reverse();
-  const above = rest.find((x) => !(at(x, true) < at(x, false)));
-  if (above === undefined) return { from: xs[0], last: null };
+  const not = xs.filter((x) => !(at(x, true) < at(x, false) * (1 - least)));
+  const counts = { lower: xs.length - not.length, of: xs.length };
+  if (!not.length) return { from: xs[0], last: null, ...counts };
+  const above = not[not.length - 1];
   const from = xs.find((x) => x > above);
-  return { from: from ?? null, last: from === undefined ? null : above };
+  return { from: from ?? null, last: from === undefined ? null : above, ...counts };
+}
+
+/**
+ * Which lines are lowest at an x: the least, and those at most a part above it, from the least on.
+ * @param {Point[]} points
+ * @param {number} x
+ * @param {number} least
+ * @returns {string[]}
+ */
+export function lowestAt(points, x, least) {
+  const there = points.filter((point) => point.x === x);
+  const most = Math.min(...there.map((point) => point.value)) * (1 + least);
+  return there
+    .filter((point) => point.value <= most)
+    .sort((a, b) => a.value - b.value || (String(a.line) < String(b.line) ? -1 : 1))
+    .map((point) => String(point.line));
 }

@@ -2,10 +2,11 @@
 // selects and a table; here sliders take the selects' place, and charts with fixed axes stand above the table.
 import { poll, renew, send } from "../quiz/api.js";
 import { DARK, draw, nameDrawing } from "./charts.js";
-import { crossing, cut, domainOf, rolesOf } from "./sweep-grid.js";
+import { crossing, cut, domainOf, lowestAt, rolesOf } from "./sweep-grid.js";
 
-const OFF = "#E69F00";
-const ON = "#0072B2";
+// Okabe and Ito's palette: told apart with any kind of colour vision, on light and dark ground. The shapes do it again.
+const COLOURS = ["#E69F00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#D55E00"];
+const SHAPES = ["square", "circle", "triangle-up", "diamond", "cross", "triangle-down"];
 // From this ratio of the largest to the least value on, lines are told apart on a logarithmic axis only.
 const WIDE = 20;
 
@@ -17,10 +18,15 @@ function significant(value) {
   return value.toLocaleString("en-GB", { maximumFractionDigits: places });
 }
 
+/** a; a and b; a, b and c. @param {string[]} names */
+function inWords(names) {
+  return names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}` : names[0];
+}
+
 /**
  * @param {string} title with its unit
  * @param {string} along title of the drawn axis, with its unit
- * @param {string[]} names of the lines of false and true
+ * @param {string[]} names of the lines
  * @param {number[]} xs
  * @param {[number, number]} domain
  */
@@ -31,6 +37,7 @@ function specOf(title, along, names, xs, [least, most]) {
   const middle = Math.sqrt(xs[0] * xs[xs.length - 1]);
   const beyond = `datum.x > ${middle}`;
   const line = { field: "line", type: "nominal", title: null };
+  const legend = { orient: "top", symbolSize: 80, ...(names.length > 2 ? { columns: 2 } : {}) };
   return {
     width: "container",
     height: 230,
@@ -44,8 +51,8 @@ function specOf(title, along, names, xs, [least, most]) {
         encoding: {
           x,
           y: { field: "value", type: "quantitative", title: null, ...y },
-          color: { ...line, scale: { domain: names, range: [OFF, ON] }, legend: { orient: "top" } },
-          shape: { ...line, scale: { domain: names, range: ["square", "circle"] }, legend: { orient: "top" } },
+          color: { ...line, scale: { domain: names, range: COLOURS.slice(0, names.length) }, legend },
+          shape: { ...line, scale: { domain: names, range: SHAPES.slice(0, names.length) }, legend },
           tooltip: [{ field: "x", title: along, format: "," }, { field: "line", title: "setting" }, { field: "value", title, format: ",.4~f" }],
         },
       },
@@ -148,9 +155,20 @@ class StaffloopSweep extends HTMLElement {
     return Number(head?.dataset.divisor) || 1;
   }
 
+  /** What each line is called. @returns {Map<string, string>} its value → its name */
   names() {
-    const heads = [...this.querySelectorAll("th[data-line]")].slice(0, 2);
-    return heads.map((head) => head.textContent?.trim() || "");
+    const heads = /** @type {HTMLElement[]} */ ([...this.querySelectorAll("th[data-line]")]);
+    return new Map(heads.map((head) => [head.dataset.line || "", head.textContent?.trim() || ""]));
+  }
+
+  /** Two lines of off and on cross somewhere; others are compared where the axis begins and ends. */
+  get isSwitch() {
+    return this.roles.lines.values.every((/** @type {any} */ one) => typeof one === "boolean");
+  }
+
+  /** Lines that differ by less count as equal. */
+  get least() {
+    return Number(this.dataset.leastEffect) || 0;
   }
 
   async drawAll() {
@@ -160,7 +178,7 @@ class StaffloopSweep extends HTMLElement {
       one.holder.replaceChildren();
       const divisor = this.divisorOf(one.name);
       const [least, most] = domainOf(this.sweep, one.name);
-      const spec = specOf(this.titleOf(one.name), along, this.names(), this.roles.along.values, [least / divisor, most / divisor]);
+      const spec = specOf(this.titleOf(one.name), along, [...this.names().values()], this.roles.along.values, [least / divisor, most / divisor]);
       one.chart = await draw(one.holder, spec);
     }
     this.show();
@@ -171,9 +189,9 @@ class StaffloopSweep extends HTMLElement {
     const names = this.names();
     for (const { name, holder, chart } of this.charts) {
       const points = cut(this.sweep, name, this.at());
-      const { from, last } = crossing(points);
+      const { from, last } = this.isSwitch ? crossing(points, this.least) : { from: null, last: null };
       const mark = from === null || last === null ? [] : [{ x: from, text: `from ${significant(from)}` }];
-      const drawn = points.map((point) => ({ ...point, value: point.value / this.divisorOf(name), line: names[Number(point.line)] }));
+      const drawn = points.map((point) => ({ ...point, value: point.value / this.divisorOf(name), line: names.get(String(point.line)) }));
       // A slider may be moved while the charts are still being drawn; the last of them shows all again.
       chart?.view.data("points", drawn).data("crossing", mark).runAsync();
       nameDrawing(holder, this.titleOf(name));
@@ -191,15 +209,26 @@ class StaffloopSweep extends HTMLElement {
     clearTimeout(this.saying);
     this.saying = setTimeout(() => {
       const place = this.querySelector("[data-summary]");
-      if (!place) return;
-      const { unit } = this.roles.along;
-      const [first] = this.metrics;
-      const { from, last } = crossing(cut(this.sweep, first, this.at()));
-      const what = (place instanceof HTMLElement && place.dataset.what) || this.titleOf(first);
-      if (from === null) place.textContent = `${what} nowhere on this grid.`;
-      else if (last === null) place.textContent = `${what} at every size of this grid.`;
-      else place.textContent = `${what} from ${significant(from)} ${unit} on, not yet at ${significant(last)}.`;
+      if (place instanceof HTMLElement) place.textContent = `${place.dataset.what} ${this.endOfSentence()}.`;
     }, 250);
+  }
+
+  /** As the server ends it (labs/views/sweeps.py). */
+  endOfSentence() {
+    const { unit, values: xs } = this.roles.along;
+    const points = cut(this.sweep, this.metrics[0], this.at());
+    if (!this.isSwitch) {
+      const names = this.names();
+      const [there, then] = [xs[0], xs[xs.length - 1]].map((x) =>
+        inWords(lowestAt(points, x, this.least).map((line) => names.get(line) || line)),
+      );
+      return `with ${there} at ${significant(xs[0])} ${unit}, with ${then} at ${significant(xs[xs.length - 1])}`;
+    }
+    const { from, last, lower, of } = crossing(points, this.least);
+    if (lower === of) return "at every size of this grid";
+    if (lower === 0) return "nowhere on this grid";
+    if (from !== null && last !== null) return `from ${significant(from)} ${unit} on, not yet at ${significant(last)}`;
+    return `at ${lower} of the ${of} sizes of this grid, not at ${significant(xs[xs.length - 1])} ${unit}`;
   }
 }
 

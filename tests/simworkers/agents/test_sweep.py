@@ -1,10 +1,15 @@
 """The explore sweep: every point is what a run would report, and the shape is as documented."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from simworkers.agents import sweep
+from simworkers.agents.params import AgentParams
+from simworkers.agents.scene import build_scene
+from simworkers.agents.serving.cluster import simulate_cluster
 from tests.simworkers.sweeps import (
     check_origin,
     check_point,
@@ -16,7 +21,7 @@ from tests.simworkers.sweeps import (
 
 COARSE: dict[str, Any] = {
     "policy": ["round_robin", "sticky"],
-    "kv_blocks": [7000, 25_000],
+    "kv_blocks": [4000, 11_217],
     "sessions_at_once": [24],
     "host_gb": [0, 200],
     "cache_outputs": [False, True],
@@ -62,6 +67,14 @@ def test_no_point_passes_its_ceiling(coarse):
 
 def test_the_published_grid_is_valid_and_small_enough():
     check_published_grid("agent-routing")
+
+
+def test_the_most_kv_is_what_the_machine_has_and_the_least_still_serves_every_turn():
+    blocks = sweep.GRID["kv_blocks"]
+    scene = build_scene(AgentParams.model_validate(sweep.SCENE), sweep.SEED)
+    assert max(blocks) == scene.setup.kv_blocks
+    tight = replace(scene.setup, kv_blocks=min(blocks))
+    assert simulate_cluster(scene.workload, tight).refused == []
 
 
 def test_the_data_are_strict_json(coarse):
