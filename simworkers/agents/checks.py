@@ -3,11 +3,13 @@
 from dataclasses import replace
 
 from simworkers.agents.measure import Tokens, admitted
+from simworkers.agents.room import kv_room_bytes
 from simworkers.agents.scene import Scene
 from simworkers.agents.serving.cluster import Outcome, simulate_cluster
 from simworkers.agents.serving.cost import FS_PER_US
 from simworkers.agents.serving.workload import Workload
 from simworkers.agents.traffic.replay import prepare, replay
+from simworkers.hardware import GB
 from simworkers.jobs import Invariant
 
 HELD = Invariant(state="held")
@@ -22,6 +24,7 @@ def check(scene: Scene, outcome: Outcome, recorded: Workload) -> dict[str, Invar
         "kv_stays_within_its_room": _room(scene, outcome),
         "every_request_once": _once(scene, outcome),
         "everything_is_served": _served(outcome, len(scene.workload.turns)),
+        "kv_fits_in_hbm": _kv_fits(scene),
     }
     tiers = scene.setup.tiers
     if tiers.host_blocks or tiers.pool_blocks:
@@ -124,6 +127,20 @@ def _links_keep_up(outcome: Outcome) -> Invariant:
                     state="broken_by_setting",
                     first_event=f"replica {replica.index}: writes to the {name} would need {share:.2f} × the time",
                 )
+    return HELD
+
+
+def _kv_fits(scene: Scene) -> Invariant:
+    """More than there is may be played, as a question of what it would bring."""
+    params, setup = scene.params, scene.setup
+    room = kv_room_bytes(params.model, params.gpu, params.tensor_parallel, params.pipeline_parallel)
+    asked = setup.kv_blocks * scene.workload.block_size * setup.cost.model.kv_bytes_per_token
+    if asked > room:
+        return Invariant(
+            state="broken_by_setting",
+            first_event=f"KV of {asked / GB:,.0f} GB is more than a replica's GPUs hold beside the weights, "
+            f"{room / GB:,.0f} GB",
+        )
     return HELD
 
 

@@ -62,6 +62,19 @@ def test_writes_that_a_link_could_not_carry_are_the_settings_fault():
     assert report.invariants["write_back_keeps_up"].state == "broken_by_setting"
 
 
+def test_more_kv_than_the_gpus_hold_is_played_and_named_as_the_settings_doing():
+    """Two H200 have 282 GB, of which nine tenths are for 65.5 GB of weights and for KV."""
+    report = report_of(kv_blocks=25_000)
+    assert report.metrics["kv_bytes"] == 25_000 * 64 * 262_144
+    invariant = report.invariants["kv_fits_in_hbm"]
+    assert invariant.state == "broken_by_setting"
+    assert invariant.first_event == (
+        "KV of 419 GB is more than a replica's GPUs hold beside the weights, 188 GB"
+    )
+    assert report_of(kv_blocks=11_217).invariants["kv_fits_in_hbm"].state == "held"
+    assert report_of(kv_blocks=11_218).invariants["kv_fits_in_hbm"].state == "broken_by_setting"
+
+
 @cache
 def played(**changes):
     scene = build_scene(params_of(**changes), 1)

@@ -90,6 +90,9 @@ def test_zero_kv_blocks_are_what_hbm_has_left():
     model, left_gb = setup.cost.model, 0.9 * 2 * 141
     room = (left_gb * 1e9 - model.weights_bytes) / (64 * model.kv_bytes_per_token)
     assert setup.kv_blocks == pytest.approx(room, rel=1e-3)
+    told = AgentParams.model_json_schema()["properties"]["kv_blocks"]["description"]
+    gb = setup.kv_blocks * 64 * model.kv_bytes_per_token / 1e9
+    assert f"{setup.kv_blocks:,} blocks of 64 tokens or {gb:.0f} GB" in told
 
 
 def test_a_latent_lies_on_every_gpu_of_a_replica_and_leaves_room_for_an_eighth():
