@@ -51,8 +51,8 @@ class ClusterParams(StrictParams):
         ge=0,
         le=4_000_000,
         description="KV blocks of a replica; 0: what HBM has left beside the weights, by default 11,217 blocks of 64 "
-        "tokens or 188 GB. Drawn sessions have blocks of 64 tokens, rows without sessions of 512, recorded sessions say "
-        "it. More than fits is played, and the report says so.",
+        "tokens or 188 GB. Drawn sessions have blocks of 64 tokens, rows without sessions of 512, recorded sessions "
+        "say it. More than fits is played, and the report says so.",
         json_schema_extra=form("Cluster", "blocks", zero="what HBM has left"),
     )
 
