@@ -3,7 +3,7 @@
 import base64
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,6 +42,7 @@ class Field:
     checked: bool = False
     required: bool = False
     error: str = ""
+    is_changed: bool = False  # other than by default
 
     @property
     def id(self) -> str:
@@ -80,6 +81,12 @@ class Field:
 class Group:
     title: str
     fields: tuple[Field, ...]
+    folds: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Nothing that was changed or refused is out of sight."""
+        return any(field.is_changed or field.error for field in self.fields)
 
 
 def number_text(value: float) -> str:
@@ -105,9 +112,30 @@ def build(
         value = values.get(name, part.get("default"))
         field = build_field(name, part, f"{at}/{name}", value)
         error = error_at(field.pointer, errors or {})
-        field = replace(field, required=name in required, error=error)
+        is_changed = name in values and value != part.get("default")
+        field = replace(field, required=name in required, error=error, is_changed=is_changed)
         groups.setdefault(part.get("group", ""), []).append(field)
     return [Group(title, tuple(fields)) for title, fields in groups.items()]
+
+
+def fold(groups: Iterable[Group], *, essentials: Collection[str], internals: Collection[str]) -> list[Group]:
+    """For a long form: the essential fields at once, the others in groups that fold, what tasks set in the last one.
+
+    essentials, internals: names of fields. Without essential ones nothing folds.
+    """
+    groups = list(groups)
+    if not essentials:
+        return groups
+    fields = fields_of(groups)
+    rest = [
+        Group(
+            group.title, tuple(one for one in group.fields if one.name not in {*essentials, *internals}), True
+        )
+        for group in groups
+    ]
+    first = Group("Essentials", tuple(field for field in fields if field.name in essentials))
+    last = Group("Set by tasks", tuple(field for field in fields if field.name in internals), True)
+    return [first, *(group for group in [*rest, last] if group.fields)]
 
 
 def fields_of(groups: Iterable[Group]) -> list[Field]:

@@ -54,6 +54,8 @@ class Job:
 
     sources: patterns under simworkers/ of the files that decide its numbers. The list of labs is none of them: a new
     lab must not age another lab's reports.
+    essentials: the parameters that a form shows at once, about a dozen; it folds the others away, by their headings.
+    internals: those that tasks set and hardly anybody else; last of all.
     expected_seconds: of a run with these parameters, roughly, on one core; decides how runs are queued, nothing else.
     trace_fault: why a run with these parameters cannot play a recorded trace, as far as its summary tells; None where
     it may. Asked before a run is queued; the run itself has the last word.
@@ -70,6 +72,8 @@ class Job:
     tasks: dict[str, TaskKind]
     expected_seconds: Callable[[Any], float]
     sources: tuple[str, ...]
+    essentials: tuple[str, ...] = ()
+    internals: tuple[str, ...] = ()
     sweep: str | None = None
     trace_fault: Callable[[Any, TraceSummary], Fault | None] = lambda params, summary: None
 

@@ -71,8 +71,13 @@ def lab(request: HttpRequest, slug: str) -> HttpResponse:
         except Refusal as exc:
             refusal, errors, values = exc, error_texts(exc), {**values, "seed": seed}
     shown = with_trace_choices(schema, learner=learner, lab=row, values=values)
-    groups = page_forms.build(shown, at="/params", values=values, errors=errors)
-    groups += page_forms.build(SEED_SCHEMA, at="", values=values, errors=errors)
+    groups = page_forms.fold(
+        page_forms.build(shown, at="/params", values=values, errors=errors),
+        essentials=row.job.essentials,
+        internals=row.job.internals,
+    )
+    seed_group = page_forms.build(SEED_SCHEMA, at="", values=values, errors=errors)
+    groups = sorted([*groups, *seed_group], key=lambda group: group.folds)  # what folds stands last
     context = {
         "here": "labs",
         "lab": row,

@@ -158,8 +158,22 @@ def test_a_seed_that_a_number_of_the_browser_would_round_arrives_in_full(known_p
     expect(known_page.locator("code", has_text=str(2**63 - 1))).to_be_visible(timeout=SLOW)
 
 
+def test_a_value_that_is_refused_in_a_folded_group_opens_it(known_page: Page) -> None:
+    known_page.goto("/labs/moe-eplb/")
+    field = known_page.get_by_label("Window steps")
+    expect(field).to_be_hidden()
+    known_page.get_by_role("heading", name="Balancer").click()
+    field.fill("0")
+    known_page.get_by_role("heading", name="Balancer").click()
+    expect(field).to_be_hidden()
+    known_page.get_by_role("button", name="Run").click()
+    expect(field).to_be_visible()
+    expect(field).to_have_attribute("aria-invalid", "true")
+
+
 def test_a_text_file_fills_the_long_field_and_a_binary_one_is_refused_beside_it(known_page: Page) -> None:
     known_page.goto("/labs/moe-eplb/")
+    known_page.get_by_role("heading", name="Traffic").click()
     chooser = known_page.get_by_label("Or from a file")
     field = known_page.get_by_label("Own text", exact=True)
     chooser.set_input_files(

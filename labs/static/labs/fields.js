@@ -65,6 +65,8 @@ function said(input, errors) {
  * @param {string} text
  */
 export function mark(input, text) {
+  const folded = input.closest("details");
+  if (text && folded) folded.open = true;
   if (text) input.setAttribute("aria-invalid", "true");
   else input.removeAttribute("aria-invalid");
   const place = document.getElementById(`${input.id}-error`);
