@@ -21,6 +21,7 @@ from quiz.asking import learner_of
 from quiz.errors import InvalidInput, Refusal
 from quiz.models import Learner, Offering
 from quiz.views.once import redirect_once
+from simworkers.inputs import is_digest, trace_fields
 
 RUNS_SHOWN = 20
 LARGEST_SEED = 2**63 - 1
@@ -53,6 +54,7 @@ def lab(request: HttpRequest, slug: str) -> HttpResponse:
     values: dict[str, Any] = (
         start_values(attempt) if attempt else earlier_values(learner, row, request.GET.get("from"))
     )
+    values |= named_traces(row, request.GET)
     errors: dict[str, str] = {}
     refusal: Refusal | None = None
     if request.method == "POST":
@@ -117,6 +119,12 @@ def earlier_values(learner: Learner, lab: Lab, run_id: str | None) -> dict[str, 
     except ValidationError:
         return {}
     return {**run.params, "seed": run.seed} if run else {}
+
+
+def named_traces(lab: Lab, query: Mapping[str, str]) -> dict[str, str]:
+    """Recorded traces that a link to the form chooses, by the parameters that take one."""
+    given = {name: query.get(name, "") for name in trace_fields(lab.job.params)}
+    return {name: digest for name, digest in given.items() if is_digest(digest)}
 
 
 def explored_attempt(learner: Learner, lab: Lab, attempt_id: str | None) -> TaskAttempt | None:

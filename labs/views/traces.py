@@ -115,7 +115,9 @@ def page_context(request: HttpRequest) -> dict[str, Any]:
         "limit": size_text(settings.TRACE_LIMIT_BYTES),
         "allowed": size_text(settings.TRACE_BYTES_PER_LEARNER),
         "traces_allowed": settings.TRACES_PER_LEARNER,
-        "takers": [lab for lab in Lab.objects.order_by("pk") if takes_traces(lab)],
+        "takers": [
+            (lab, trace_fields(lab.job.params)[0]) for lab in Lab.objects.order_by("pk") if takes_traces(lab)
+        ],
     }
 
 

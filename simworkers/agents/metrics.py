@@ -169,7 +169,11 @@ class AgentMetrics(Row):
         label="Price of a million output tokens",
     )
     usd_per_session: float = metric(
-        "USD", "Cost ÷ sessions, whatever of them was lost.", label="Price of a session"
+        "USD",
+        "Cost ÷ sessions, whatever of them was lost; 0 where the trace's rows have none.",
+        label="Price of a session",
+        zero="no sessions",
+        part="sessions",
     )
     kv_blocks: int = metric("blocks", "Of each replica.")
     kv_bytes: int = metric("bytes", "Of each replica; what several GPUs hold alike counts once.")

@@ -102,7 +102,7 @@ def _costs(scene: Scene, service: Service) -> dict[str, Any]:
     return {
         "cost_usd": cost,
         "usd_per_million": usd_per_million(scene, service),
-        "usd_per_session": cost / len(scene.workload.begins),
+        "usd_per_session": cost / len(scene.workload.begins) if scene.trace.has_sessions else 0.0,
     }
 
 

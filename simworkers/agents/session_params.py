@@ -14,15 +14,16 @@ class SessionParams(StrictParams):
     trace: str = Field(
         SYNTHETIC,
         max_length=64,
-        description="The sessions: synthetic (drawn from the seed by published figures), or a recorded trace. Rows "
-        "without sessions are each a session of one request, and come at their recorded times.",
+        description="The sessions: synthetic (drawn from the seed by published figures), or a recorded trace. Of rows "
+        "without sessions each is a session of one request that comes at its recorded time.",
         json_schema_extra=form("Sessions", "") | {"format": "trace"},
     )
     sessions: int = Field(
         16,
         ge=1,
         le=256,
-        description="Sessions: so many are drawn, or the first of a recorded trace.",
+        description="So many are drawn, or the first of a recorded trace. Ignored where its rows have no sessions: all "
+        "are played.",
         json_schema_extra=form("Sessions", "sessions"),
     )
     turns_percent: int = Field(
@@ -50,7 +51,8 @@ class SessionParams(StrictParams):
         16,
         ge=1,
         le=256,
-        description="Sessions that are open at the same time; when one ends the next begins.",
+        description="Sessions that are open at the same time; when one ends the next begins. Ignored where a trace's "
+        "rows have no sessions.",
         json_schema_extra=form("Sessions", "sessions"),
     )
     start_gap_ms: int = Field(

@@ -72,8 +72,9 @@ def test_all_lines_are_counted_where_the_reader_names_a_thousand(learner):
         (b"\n\n", "there is no line in this trace"),
         (b'{"requests": "\\u0000\\ud800"}\n', "line 1: requests: must be a list"),
         (zipped(b"[" * 100_000), "line 1: is not JSON"),
+        (b'{"prompt": "hello", "time": 3}\n', "line 1: is neither a session (block_size, requests;"),
     ],
-    ids=["nonsense", "cut gzip", "empty", "no list", "nested"],
+    ids=["nonsense", "cut gzip", "empty", "no list", "nested", "foreign"],
 )
 def test_what_is_no_trace_is_refused_with_the_readers_sentence(learner, data, said):
     file = checked(learner, data)

@@ -152,6 +152,19 @@ def options(answer: Any) -> list[tuple[str, str]]:
     return [(choice.value, choice.text) for choice in field.choices]
 
 
+def test_the_card_of_a_checked_trace_leads_to_the_labs_form_with_it_chosen(page, learner, traced):
+    held(learner, session("unchecked"), "unchecked")
+    trace = ready(learner)
+    link = f"/labs/{traced.slug}/?trace={trace.file.digest}"
+    shown = text_of(page.get(URL))
+    assert shown.count(f'href="{link}#parameters"') == 1
+    assert shown.count(f"?trace={trace.file.digest}") == shown.count(
+        "?trace="
+    )  # of no trace that is unchecked
+    assert f'<option value="{trace.file.digest}" selected>mine.jsonl</option>' in text_of(page.get(link))
+    assert "selected>Synthetic<" in text_of(page.get(f"/labs/{traced.slug}/?trace=nonsense"))
+
+
 def test_the_form_of_a_lab_offers_the_traces_that_one_may_use(page, learner, traced, offering):
     mine = ready(learner, session("mine"), "mine")
     held(learner, session("unchecked"), "unchecked")

@@ -12,7 +12,14 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simworkers.agents.traffic.trace_fields import Refused, read_blocks, read_time_us, read_whole, shown
+from simworkers.agents.traffic.trace_fields import (
+    WHOLE_LINE,
+    Refused,
+    read_blocks,
+    read_time_us,
+    read_whole,
+    shown,
+)
 from simworkers.agents.traffic.trace_file import BadTrace, read_lines
 from simworkers.agents.traffic.trace_notes import Note, Notes
 from simworkers.agents.traffic.trace_rows import count_parts, parse_line
@@ -26,6 +33,11 @@ MAX_DEPTH = 8  # subagents inside subagents
 REQUESTS_BLOCK_SIZE = 512  # of the format without sessions, whose rows do not say it
 SERVICE_TIMES = ("api_time", "duration", "ttft")  # in s, the first that a row has
 EVIDENT_S = 60.0  # a subagent that starts later than this tells from where its times count
+
+NEITHER = (
+    "is neither a session (block_size, requests; in each of them t, in, out, hash_ids) nor a request (timestamp, "
+    "input_length, output_length, hash_ids)"
+)
 
 SubagentTimes = Literal["marker", "session"]
 
@@ -109,7 +121,9 @@ class _Reading:
     sessions: "list[_Flat]" = field(default_factory=list)
     rows: list[TraceRequest] = field(default_factory=list)
     row_lines: list[int] = field(default_factory=list)  # of each row
-    other_lines: list[int] = field(default_factory=list)  # neither a session nor a row
+    other_notes: list[tuple[int, str, str]] = field(
+        default_factory=list
+    )  # of what is neither a session nor a row
     votes: Counter[SubagentTimes] = field(default_factory=Counter)
     parts: int = 0
     requests: int = 0
@@ -136,8 +150,10 @@ class _Reading:
             self.rows.append(_read_row(row, len(self.rows)))
             self.row_lines.append(number)
             self.requests += 1
+        elif "requests" in row:
+            self.other_notes.append((number, "requests", "must be a list"))
         else:
-            self.other_lines.append(number)
+            self.other_notes.append((number, WHOLE_LINE, NEITHER))
 
     def trace(self) -> Trace:
         """Of the kind that more lines have; of as many, that of the first. Lines of the other kind are refused."""
@@ -146,13 +162,12 @@ class _Reading:
         session_lines = [flat.line for flat in self.sessions]
         if self._are_sessions(len(sessions)):
             trace = Trace(sessions, subagent_times=times)
-            strange = [(line, "requests", "must be a list") for line in self.row_lines + self.other_lines]
+            strange = [(line, "requests", "must be a list") for line in self.row_lines]
         else:
             trace, notes = Trace([_one_session(self.rows)], has_sessions=False), Notes()
-            strange = [(line, "input_length", "is missing") for line in self.other_lines]
-            strange += [(line, "requests", "make a session, in a file of requests") for line in session_lines]
+            strange = [(line, "requests", "make a session, in a file of requests") for line in session_lines]
         refused = Notes()
-        refused.add(_refusal(*one) for one in sorted(strange))
+        refused.add(_refusal(*one) for one in sorted(strange + self.other_notes))
         notes = self.notes.merged(notes).merged(refused)
         if not trace.sessions:
             raise BadTrace(str(notes.kept[0]) if notes.kept else "there is no line in this trace")

@@ -112,6 +112,12 @@ def test_rows_without_sessions_come_when_they_were_recorded(rows):
     assert 669 <= metrics["window_s"] < 1500  # the last came after 669 s; one by one they would take hours
 
 
+def test_rows_without_sessions_have_no_price_of_a_session(rows):
+    metrics = report_of(trace=rows).metrics
+    assert metrics["cost_usd"] > 0 and metrics["usd_per_session"] == 0
+    assert metrics["sessions"] == metrics["requests"]
+
+
 def test_where_nothing_names_a_session_only_the_prompt_tells_who_has_its_kv(rows):
     found = {
         policy: report_of(trace=rows, policy=policy).metrics["hit_rate"]

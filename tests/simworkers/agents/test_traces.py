@@ -10,7 +10,7 @@ import pytest
 
 from simworkers.agents.traffic import trace_notes, traces
 from simworkers.agents.traffic.trace_file import read_lines
-from simworkers.agents.traffic.traces import BadTrace, read_trace
+from simworkers.agents.traffic.traces import NEITHER, BadTrace, read_trace
 
 REQUEST = {"t": 0.0, "in": 8, "out": 1, "hash_ids": [1, 2]}
 GOOD = {"id": "good", "block_size": 4, "requests": [REQUEST]}
@@ -139,8 +139,9 @@ def test_a_session_whose_unknown_field_is_called_timestamp_is_a_session():
         ([ROW, GOOD, GOOD], True, 1, "requests: must be a list"),
         ([GOOD, ROW], True, 2, "requests: must be a list"),
         ([ROW, GOOD], False, 2, "requests: make a session, in a file of requests"),
-        ([ROW, {"id": "x"}], False, 2, "input_length: is missing"),
-        ([GOOD, {"id": "x"}], True, 2, "requests: must be a list"),
+        ([ROW, {"id": "x"}], False, 2, NEITHER),
+        ([GOOD, {"id": "x"}], True, 2, NEITHER),
+        ([GOOD, {"id": "x", "requests": 1}], True, 2, "requests: must be a list"),
         ([{"timestamp": 0}, GOOD], True, 1, "input_length: is missing"),
         ([ROW, {"requests": []}, {"requests": []}], False, 2, "block_size: is missing"),
     ],
