@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -94,8 +95,8 @@ def test_without_script_a_form_does_the_same(plain_page: Page) -> None:
 def test_a_run_of_the_agent_lab_reads_ones_own_trace_and_names_it(page: Page) -> None:
     hand_in(page, trace_of("f"), "monday.jsonl.gz")
     expect(page.locator(READY)).to_be_visible(timeout=SLOW)
-    page.goto("/labs/agent-routing/")
-    page.get_by_label("Trace", exact=True).select_option(label="monday.jsonl.gz")
+    page.get_by_role("link", name="Play it in An agent is a session, not a request").click()
+    expect(page.get_by_label("Trace", exact=True)).to_have_value(re.compile("[0-9a-f]{64}"))
     page.get_by_role("button", name="Run", exact=True).click()
     expect(page.locator("#run-body")).to_contain_text("Finished", timeout=SLOW)
     expect(page.locator("#run-body")).to_contain_text("monday.jsonl.gz")
@@ -111,6 +112,8 @@ def test_the_whole_way_goes_by_keyboard(page: Page) -> None:
     expect(page.locator("summary", has_text="What a line holds")).to_be_focused()
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="Hand in")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Play it in An agent is a session, not a request")).to_be_focused()
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="Delete")).to_be_focused()
     page.keyboard.press("Enter")
