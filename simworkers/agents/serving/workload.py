@@ -274,7 +274,9 @@ def _as_runs(
             prompts = agents[number].blocks
             kept[number] = [
                 # A partly filled block may keep its id once it is full: the prompt has it already.
-                _between(found[index + 1], common_length(*prompts[index : index + 2]), stop, book) if stop else ()
+                _between(found[index + 1], common_length(*prompts[index : index + 2]), stop, book)
+                if stop
+                else ()
                 for index, stop in enumerate(outputs[number])
             ]
     return chains, kept, book.lengths
