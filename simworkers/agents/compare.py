@@ -51,6 +51,11 @@ def usd(scene: Scene, window_us: int) -> float:
     return scene.gpus * window_us / 3.6e9 * scene.params.gpu_hour_usd
 
 
+def usd_per_session(scene: Scene, window_us: int) -> float:
+    """0 where the trace's rows have no sessions, each played as one."""
+    return usd(scene, window_us) / len(scene.workload.begins) if scene.trace.has_sessions else 0.0
+
+
 def usd_per_million(scene: Scene, service: Service) -> float:
     """Of output tokens; 0 where there are none."""
     return usd(scene, service.window_us) / service.output_tokens * 1e6 if service.output_tokens else 0.0
@@ -65,7 +70,7 @@ def policy_row(scene: Scene, policy: str, outcome: Outcome, service: Service) ->
         interactivity_p10=service.interactivity_p10,
         tokens_per_gpu_s=service.tokens_per_gpu_s,
         usd_per_million=usd_per_million(scene, service),
-        usd_per_session=usd(scene, service.window_us) / len(scene.workload.begins),
+        usd_per_session=usd_per_session(scene, service.window_us),
     )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from simworkers.agents import measure
 from simworkers.agents.checks import write_shares
-from simworkers.agents.compare import Searches, usd, usd_per_million
+from simworkers.agents.compare import Searches, usd, usd_per_million, usd_per_session
 from simworkers.agents.measure import Service
 from simworkers.agents.scene import Scene
 from simworkers.agents.serving.cluster import Outcome
@@ -102,7 +102,7 @@ def _costs(scene: Scene, service: Service) -> dict[str, Any]:
     return {
         "cost_usd": cost,
         "usd_per_million": usd_per_million(scene, service),
-        "usd_per_session": cost / len(scene.workload.begins) if scene.trace.has_sessions else 0.0,
+        "usd_per_session": usd_per_session(scene, service.window_us),
     }
 
 

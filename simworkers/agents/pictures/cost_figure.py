@@ -1,4 +1,4 @@
-"""What a session costs under each policy, and what the run's GPUs did for the money."""
+"""What a session costs under each policy (a million output tokens, where there is none), and what GPUs did for it."""
 
 from typing import Any
 
@@ -65,12 +65,13 @@ def draw_cost(metrics: dict[str, Any], params: dict[str, Any]) -> tuple[Spec, Ro
             },
         },
     }
-    return spec, _table(costs, times)
+    return spec, _table(costs, times, is_by_session=has_sessions(metrics))
 
 
-def _table(costs: Rows, times: Rows) -> Rows:
+def _table(costs: Rows, times: Rows, *, is_by_session: bool) -> Rows:
     """A row a number: prices of each policy, then parts of the run's GPU time."""
-    prices = {"price of a session": "usd", "price of a million output tokens": "usd_per_million"}
+    prices = {"price of a session": "usd"} if is_by_session else {}
+    prices |= {"price of a million output tokens": "usd_per_million"}
     rows = [
         {"quantity": quantity, "of": row["policy"], "value": row[field], "unit": "USD"}
         for quantity, field in prices.items()
@@ -125,22 +126,26 @@ def _costs(metrics: dict[str, Any], params: dict[str, Any]) -> Rows:
     """The cheapest first, at the top; policies under which no request completed last."""
     prices = ("usd_per_session", "usd_per_million", "tokens_per_gpu_s")
     found = metrics["policies"] or [{name: metrics[name] for name in prices} | {"policy": params["policy"]}]
-    ordered = sorted(
-        found, key=lambda row: (not row["tokens_per_gpu_s"], row["usd_per_session"], row["policy"])
-    )
+    price = "usd_per_session" if has_sessions(metrics) else "usd_per_million"
+    ordered = sorted(found, key=lambda row: (not row["tokens_per_gpu_s"], row[price], row["policy"]))
     return [
         {
             "policy": words(row["policy"]),
-            "usd": round(row["usd_per_session"], 4),
+            "usd": round(row[price], 4),
             "usd_per_million": round(row["usd_per_million"], 4),
             "has_outputs": bool(
                 row["tokens_per_gpu_s"]
             ),  # a price of 0 may be that of a GPU that costs nothing
-            "says": f"{row['usd_per_session']:,.2f} USD" if row["tokens_per_gpu_s"] else "no output",
+            "says": f"{row[price]:,.2f} USD" if row["tokens_per_gpu_s"] else "no output",
             "row": len(ordered) - place + 0.5,
         }
         for place, row in enumerate(ordered)
     ]
+
+
+def has_sessions(metrics: dict[str, Any]) -> bool:
+    """Rows of requests have none, and so no price of one."""
+    return bool(metrics["usd_per_session"])
 
 
 def _times(gpu_seconds: dict[str, float]) -> Rows:
@@ -225,13 +230,13 @@ def _headline(costs: Rows, metrics: dict[str, Any], params: dict[str, Any]) -> S
     if not priced:
         return headline("No output came, so no price", below)
     if not params["gpu_hour_usd"]:
-        return headline("GPUs cost nothing here, so sessions cost nothing", below)
+        return headline("GPUs cost nothing here, and so does all that they serve", below)
     cheapest, dearest = priced[0], priced[-1]
+    cost = "A session costs" if has_sessions(metrics) else "A million output tokens cost"
     if cheapest["says"] == dearest["says"]:
-        return headline(f"A session costs {cheapest['says']}", below)
+        return headline(f"{cost} {cheapest['says']}", below)
     return headline(
-        f"A session costs {cheapest['says']} ({cheapest['policy']}) to {dearest['says']} ({dearest['policy']})",
-        below,
+        f"{cost} {cheapest['says']} ({cheapest['policy']}) to {dearest['says']} ({dearest['policy']})", below
     )
 
 
@@ -239,6 +244,8 @@ def _below(metrics: dict[str, Any], params: dict[str, Any]) -> str:
     """How the run's own price comes about."""
     idle = metrics["gpu_seconds"].get(IDLE, 0.0) / (sum(metrics["gpu_seconds"].values()) or 1)
     sessions = f"{metrics['sessions']} session{'s' * (metrics['sessions'] > 1)}"
+    if not has_sessions(metrics):
+        sessions = f"{metrics['output_tokens'] / 1e6:.3g} million output tokens"
     return (
         f"{metrics['gpus']} GPUs × {metrics['window_s']:,.0f} s × {params['gpu_hour_usd']:g} USD an hour ÷ {sessions}, "
         f"{percent(idle)} of it idle (hatched)"

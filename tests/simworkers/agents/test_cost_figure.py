@@ -50,7 +50,7 @@ def test_gpus_that_cost_nothing_are_not_said_to_have_answered_nothing(report):
     for policies in (rows, []):
         metrics = with_metrics(report, policies=policies, **free)
         spec, _ = draw_cost(metrics, report.params | {"gpu_hour_usd": 0.0})
-        assert spec["title"]["text"] == "GPUs cost nothing here, so sessions cost nothing"
+        assert spec["title"]["text"] == "GPUs cost nothing here, and so does all that they serve"
         assert "no output" not in json.dumps(spec)
 
 
@@ -68,3 +68,11 @@ def test_a_policy_without_outputs_has_no_price_and_stands_last(report):
     (lowest,) = (box for box in boxes if box["says"] == "no output")
     assert lowest["to"] == 0 and lowest["bottom"] == min(box["bottom"] for box in boxes if box["bottom"])
     assert spec["title"]["text"].startswith("A session costs 30.00 USD")
+
+
+def test_where_rows_have_no_sessions_their_output_is_priced_and_no_session(report):
+    rows = [row | {"usd_per_session": 0.0} for row in report.metrics["policies"]]
+    spec, table = draw_cost(with_metrics(report, policies=rows, usd_per_session=0.0), report.params)
+    assert spec["title"]["text"].startswith("A million output tokens cost")
+    assert "session" not in str(spec["title"])
+    assert "price of a session" not in {row["quantity"] for row in table}
