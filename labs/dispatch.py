@@ -55,9 +55,11 @@ def send_sweep(pk: int) -> None:
         note_sent(Sweep.objects.filter(pk=pk))
 
 
-def send_trace_check(pk: int) -> None:
-    if publish("labs.check_trace", pk):
+def send_trace_check(pk: int) -> bool:
+    """Whether the broker took the message."""
+    if is_sent := publish("labs.check_trace", pk):
         note_sent(TraceFile.objects.filter(pk=pk))
+    return is_sent
 
 
 def send_final_run(pk: int) -> bool:

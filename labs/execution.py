@@ -22,6 +22,7 @@ from labs.models import LabTask, Run, TaskAttempt, Worker
 from labs.outages import persistently, tolerant
 from labs.run_traces import files_of_run
 from labs.scheduling import claim_next, wake_for_waiting
+from labs.trace_checks import wake_for_check
 from labs.trace_storage import Unreadable
 from quiz.services import record_grade
 from simworkers import catalog, jobs, logs
@@ -53,7 +54,8 @@ def execute_next_run(worker: Worker, *, sent_for: int | None = None) -> None:
     if run := persistently(lambda: claim_next(worker)):
         with log_ids(run, sent_for):
             execute_run(run)
-        if run.is_long:
+        if run.is_long:  # a check first, and behind a check a run: so neither waits for all of the other
+            persistently(wake_for_check)
             persistently(lambda: wake_for_waiting(worker))
 
 

@@ -1,8 +1,8 @@
 """Which run a free worker takes next. A message only wakes the worker; the run is chosen here, when it is claimed.
 
 Fair between learners: first who has the fewest runs under way, then who was served longest ago. So of two learners
-with any number of queued runs each is served in turn. A worker keeps one of its slots free of long runs, so that a
-long run never stands before a short one. And it takes only runs of an engine version that it has.
+with any number of queued runs each is served in turn. A worker keeps one of its slots free of long runs and of checks
+of traces, so that neither ever stands before a short run. And it takes only runs of an engine version that it has.
 """
 
 import os
@@ -15,7 +15,7 @@ from django.db.models import Avg, Count, F, IntegerField, OuterRef, Q, QuerySet,
 from django.db.models.functions import Coalesce, Now
 
 from labs import dispatch
-from labs.models import Run, Worker
+from labs.models import Run, TraceFile, Worker
 from simworkers import catalog
 
 # A run that lost the race for its first choices looks at this many others before it gives up.
@@ -46,8 +46,17 @@ def claimable(worker: Worker) -> QuerySet[Run]:
     for lab, version in worker.computes().items():
         versions |= Q(lab__slug=lab, engine_version=version)
     queued = Run.objects.filter(versions, state=Run.State.QUEUED)
+    return queued if has_long_slot(worker) else queued.filter(is_long=False)
+
+
+def has_long_slot(worker: Worker) -> bool:
+    """Whether it may take one more long run, or check one more trace."""
     long_ones = Run.objects.filter(worker=worker, state=Run.State.RUNNING, is_long=True).count()
-    return queued if long_ones < worker.long_slots else queued.filter(is_long=False)
+    return long_ones + checks_under_way().filter(worker=worker).count() < worker.long_slots
+
+
+def checks_under_way() -> QuerySet[TraceFile]:
+    return TraceFile.objects.filter(state=TraceFile.State.CHECKING, lease_expires_at__gte=Now())
 
 
 def claim_next(worker: Worker) -> Run | None:
@@ -63,7 +72,7 @@ def claim_next(worker: Worker) -> Run | None:
 
 
 def wake_for_waiting(worker: Worker) -> None:
-    """After a run has ended: what could not be taken for lack of room may be taken now."""
+    """After a long run or a check has ended: what could not be taken for lack of room may be taken now."""
     if run := fair_order(claimable(worker)).filter(is_long=True).first():
         dispatch.send_run(run.pk)
 
@@ -71,7 +80,7 @@ def wake_for_waiting(worker: Worker) -> None:
 def free_slots() -> int:
     """Of all live workers."""
     slots: int = Worker.objects.live().aggregate(n=Coalesce(Sum("slots"), 0))["n"]
-    return max(0, slots - Run.objects.filter(state=Run.State.RUNNING).count())
+    return max(0, slots - Run.objects.filter(state=Run.State.RUNNING).count() - checks_under_way().count())
 
 
 def fail_versions_without_worker() -> list[Run]:

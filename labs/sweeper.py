@@ -23,7 +23,7 @@ from labs.retention import remove_old_reports
 from labs.scheduling import fail_versions_without_worker, fair_order, free_slots
 from labs.streaming.tickets import forget_old_tickets
 from labs.sweeps import unheard_sweeps
-from labs.trace_checks import unheard_checks
+from labs.trace_checks import send_unheard_checks
 from labs.trace_storage import remove_orphans
 from labs.traces import remove_unneeded
 from quiz.services import forget_old_answers
@@ -48,8 +48,7 @@ def sweep(*, reap: bool = True) -> None:
         dispatch.send_preparation(pk)
     for pk in unheard_sweeps():
         dispatch.send_sweep(pk)
-    for pk in unheard_checks():
-        dispatch.send_trace_check(pk)
+    send_unheard_checks(free)
     ask_for_drawings(free)
     add_missing_final_runs()
     send_unheard_final_runs(free)

@@ -51,7 +51,9 @@ def compute_sweep(sweep_id: int) -> None:
 
 @shared_task(name="labs.check_trace")
 def check_trace(file_id: int) -> None:
-    trace_checks.check_trace(file_id)
+    """A file waits. Which is checked gets decided now, as for runs."""
+    assert _worker is not None
+    trace_checks.check_next_trace(_worker)
 
 
 @worker_init.connect

@@ -7,6 +7,8 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from labs.models.workers import Worker
+
 
 class TraceFile(models.Model):
     """The bytes as they were sent, by their hash. `checking` until a worker has read them; the row is the truth."""
@@ -27,6 +29,14 @@ class TraceFile(models.Model):
     reason = models.TextField(blank=True, help_text="Why it was refused; for whoever holds it.")
     summary = models.JSONField(
         null=True, help_text="What the check counted, and what it noticed in its lines."
+    )
+    worker = models.ForeignKey(
+        Worker,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="checks",
+        help_text="Of the last try.",
     )
     lease = models.UUIDField(null=True)
     lease_expires_at = models.DateTimeField(null=True)

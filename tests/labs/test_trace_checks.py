@@ -5,18 +5,21 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db.models.functions import Now
 
 from labs import runner, trace_storage
-from labs.execution import input_files
+from labs.execution import execute_next_run, input_files
 from labs.models import Lab, Run, TaskAttempt, TraceFile
 from labs.preparation import prepare_attempt
 from labs.reflection import vary_run
+from labs.scheduling import claim_next as claim_next_run
+from labs.scheduling import register_worker
 from labs.services import cancel_run, open_attempt, submit_run
 from labs.sweeper import sweep
-from labs.trace_checks import OURS, check_trace
+from labs.trace_checks import OURS, check_next_trace, check_trace, claim_next, send_unheard_checks
 from labs.traces import offer_trace, unneeded
 from labs.verification import verify_run
 from quiz.errors import InvalidInput
@@ -24,7 +27,7 @@ from simworkers import catalog
 from simworkers.trace_summary import TraceSummary
 from tests.labs.conftest import execute, make_learner, report_for
 from tests.labs.test_api import client_of
-from tests.labs.test_services import pointers
+from tests.labs.test_services import in_parallel, pointers
 from tests.labs.trace_files import SUMMARY, draw_from_trace, held, ready, session, zipped
 from tests.simworkers.golden import shared_file
 
@@ -103,7 +106,7 @@ def test_a_trace_that_takes_too_long_to_read_is_refused(learner, simulation, set
     assert checked(learner, session()).reason == "Reading it takes longer than 60 seconds."
 
 
-def test_a_check_that_crashes_is_tried_three_times(learner, simulation, messages):
+def test_a_check_that_crashes_is_tried_three_times(learner, worker, simulation, messages):
     simulation(runner.JobFailed("crash", "the child died"))
     trace = held(learner)
     for tries in (1, 2, 3):
@@ -115,7 +118,9 @@ def test_a_check_that_crashes_is_tried_three_times(learner, simulation, messages
     assert (trace.file.state, trace.file.reason) == ("refused", OURS)
 
 
-def test_a_check_whose_worker_died_is_asked_for_again_and_given_up_after_the_last_try(learner, messages):
+def test_a_check_whose_worker_died_is_asked_for_again_and_given_up_after_the_last_try(
+    learner, worker, messages
+):
     trace = held(learner)
     for tries in (1, 2, 3):
         TraceFile.objects.update(
@@ -131,7 +136,7 @@ def test_a_check_whose_worker_died_is_asked_for_again_and_given_up_after_the_las
     assert "interrupted too often" in trace.file.reason
 
 
-def test_a_check_that_is_under_way_is_neither_sent_nor_begun_again(learner, simulation, messages):
+def test_a_check_that_is_under_way_is_neither_sent_nor_begun_again(learner, worker, simulation, messages):
     simulation(lambda kwargs, on_beat: pytest.fail("checked twice"))
     trace = held(learner)
     TraceFile.objects.update(lease=trace.public_id, lease_expires_at=Now() + timedelta(60))
@@ -171,12 +176,115 @@ def test_the_recorded_sessions_are_handed_in_over_rest_and_counted(learner):
     assert round(counted["input_tokens"], -6) == 99_000_000
 
 
-# Runs ---------------------------------------------------------------------------------------------
+# Whose turn it is ---------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def eve(offering):
     return make_learner("eve", offering)
+
+
+def under_way() -> list[int]:
+    return sorted(TraceFile.objects.exclude(lease=None).values_list("pk", flat=True))
+
+
+def end_checks() -> None:
+    TraceFile.objects.exclude(lease=None).update(state=TraceFile.State.REFUSED, lease=None, checked_at=Now())
+
+
+def test_of_one_learners_files_one_is_checked_at_a_time_the_oldest_first(learner, eve):
+    first, *_ = [held(learner, session(str(n))) for n in range(3)]
+    hers = held(eve, session("hers"))
+    worker = register_worker(slots=8)
+    while claim_next(worker):
+        pass
+    assert under_way() == [first.file_id, hers.file_id]
+
+
+def test_twenty_files_of_one_learner_delay_anothers_by_one_check(learner, eve, worker):
+    for number in range(20):
+        held(learner, session(str(number)))
+    claim_next(worker)
+    hers = held(eve, session("hers"))
+    end_checks()
+    claim_next(worker)
+    assert under_way() == [hers.file_id]
+
+
+def test_a_file_that_another_holds_too_does_not_wait_for_their_other_checks(learner, eve):
+    held(learner, session("before"))
+    both = held(learner, session("both"))
+    held(eve, session("both"))
+    worker = register_worker(slots=8)
+    assert claim_next(worker) and claim_next(worker)
+    assert both.file_id in under_way()
+
+
+def test_a_worker_with_two_slots_keeps_one_free_of_checks_and_long_runs(learner, eve, worker, lab):
+    held(learner)
+    held(eve, session("hers"))
+    claim_next(worker)
+    assert claim_next(worker) is None
+    run = submit_run(learner=learner, lab=lab, params={})
+    Run.objects.filter(pk=run.pk).update(is_long=True)
+    assert claim_next_run(worker) is None
+    Run.objects.filter(pk=run.pk).update(is_long=False)
+    assert claim_next_run(worker) == run
+
+
+def test_a_long_run_leaves_no_slot_of_two_for_a_check(learner, eve, worker, lab):
+    run = submit_run(learner=learner, lab=lab, params={})
+    Run.objects.filter(pk=run.pk).update(is_long=True)
+    assert claim_next_run(worker) == run
+    held(eve)
+    assert claim_next(worker) is None
+
+
+def test_a_worker_with_one_slot_checks_too(learner):
+    held(learner)
+    assert claim_next(register_worker(slots=1))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_slots_of_a_worker_never_both_check_files_of_one_learner(learner):
+    for number in range(3):
+        held(learner, session(str(number)))
+    worker = register_worker(slots=8)
+    taken = in_parallel(6, lambda: claim_next(worker))
+    assert sum(isinstance(lease, UUID) for lease in taken) == 1
+
+
+def test_after_a_check_a_waiting_one_is_woken(learner, worker, simulation, messages):
+    simulation(SUMMARY)
+    first, second = held(learner), held(learner, session("b"))
+    messages.clear()
+    check_next_trace(worker)
+    first.file.refresh_from_db()
+    assert first.file.state == "ready"
+    assert messages == [("labs.check_trace", second.file_id)]
+
+
+def test_after_a_long_run_a_waiting_check_is_woken(learner, worker, lab, simulation, messages):
+    run = submit_run(learner=learner, lab=lab, params={})
+    Run.objects.filter(pk=run.pk).update(is_long=True)
+    waiting = held(learner)
+    messages.clear()
+    simulation(report_for(run))
+    execute_next_run(worker)
+    assert ("labs.check_trace", waiting.file_id) in messages
+
+
+def test_checks_are_sent_again_no_more_than_there_are_free_slots(learner, eve, messages):
+    files = [held(who, session(str(n))).file_id for n in range(3) for who in (learner, eve)]
+    TraceFile.objects.update(sent_at=None)
+    messages.clear()
+    send_unheard_checks(1)
+    assert messages == [("labs.check_trace", files[0])]
+    send_unheard_checks(1)  # it is on its way
+    assert len(messages) == 1
+
+
+# Runs ---------------------------------------------------------------------------------------------
 
 
 def refusal(learner: Any, lab: Lab, trace: str) -> tuple[list[str], str]:

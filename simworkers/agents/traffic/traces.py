@@ -29,6 +29,7 @@ MAX_LINE_BYTES = 64 * 2**20
 MAX_LINES = 2_000_000
 MAX_PARTS = 5_000_000  # objects, lists and strings of a whole trace; a request has some twenty
 MAX_REQUESTS = 250_000
+MAX_REFUSED_LINES = 10_000  # one of two bytes takes as long to read as a good one
 MAX_DEPTH = 8  # subagents inside subagents
 REQUESTS_BLOCK_SIZE = 512  # of the format without sessions, whose rows do not say it
 SERVICE_TIMES = ("api_time", "duration", "ttft")  # in s, the first that a row has
@@ -137,6 +138,10 @@ class _Reading:
             self._take(number, parse_line(line))
         except Refused as error:
             self.notes.add([_refusal(number, error.field, error.message)])
+        if self.notes.refused + len(self.other_lines) > MAX_REFUSED_LINES:
+            others = (_refusal(line, "requests", "is missing") for line in self.other_lines)
+            first = next(iter(self.notes.kept or others))
+            raise BadTrace(f"more than {MAX_REFUSED_LINES:,} lines cannot be used; {first}")
         if self.requests > MAX_REQUESTS:
             raise BadTrace(f"the trace has more than {MAX_REQUESTS:,} requests")
 

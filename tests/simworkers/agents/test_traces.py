@@ -290,6 +290,12 @@ def test_a_line_without_end_is_refused(monkeypatch):
         ("MAX_PARTS", b'{"requests": [' + b"{}," * 2000, "more than 10 objects, lists and strings"),
         ("MAX_REQUESTS", json.dumps(GOOD | {"requests": [REQUEST] * 11}).encode(), "more than 10 requests"),
         ("MAX_REQUESTS", (json.dumps(ROW) + "\n").encode() * 11, "more than 10 requests"),
+        ("MAX_REFUSED_LINES", b"\nx\n" * 11, "more than 10 lines cannot be used; line 2: is not JSON"),
+        (
+            "MAX_REFUSED_LINES",
+            b"{}\n" * 11,
+            "more than 10 lines cannot be used; line 1: requests: is missing",
+        ),
     ],
 )
 def test_a_file_above_a_limit_is_refused(monkeypatch, limit, text, said):
