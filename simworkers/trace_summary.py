@@ -1,5 +1,6 @@
 """What is told of a recorded trace before anybody runs it: counts, and what was noticed in its lines."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
@@ -11,6 +12,8 @@ if TYPE_CHECKING:  # a web process reads summaries, and loads no numpy for it
 NOTES_SHOWN = 50
 SIZES_KEPT = 256  # of sessions: as many as a run may ask for
 MESSAGE_CHARS = 300
+BLOCK_SIZES_KEPT = 20  # a file may have one a line
+BLOCK_SIZES_NAMED = 3
 
 
 class NoteSummary(BaseModel):
@@ -39,7 +42,8 @@ class TraceSummary(BaseModel):
     requests: int = Field(ge=0)
     subagent_requests: int = Field(ge=0, description="Of these, sent by subagents.")
     block_references: int = Field(ge=0, description="Ids of the prompts' blocks, each time one is named.")
-    block_sizes: list[int] = Field(description="Tokens in a block; sorted.")
+    block_sizes: list[int] = Field(description="Tokens in a block: the smallest 20; sorted.")
+    block_sizes_left_out: int = Field(0, ge=0, description="How many more there are.")
     input_tokens: int = Field(ge=0)
     output_tokens: int = Field(ge=0)
     longest_session_s: float = Field(ge=0, description="From its first request to its last.")
@@ -57,13 +61,15 @@ class TraceSummary(BaseModel):
 def summarise(trace: "Trace") -> TraceSummary:
     """What a trace holds, and what was noticed while it was read."""
     requests = [request for session in trace.sessions for request in session.requests]
+    block_sizes = sorted({session.block_size for session in trace.sessions})
     return TraceSummary(
         sessions=len(trace.sessions),
         has_sessions=trace.has_sessions,
         requests=len(requests),
         subagent_requests=sum(request.agent is not None for request in requests),
         block_references=sum(len(request.blocks) for request in requests),
-        block_sizes=sorted({session.block_size for session in trace.sessions}),
+        block_sizes=block_sizes[:BLOCK_SIZES_KEPT],
+        block_sizes_left_out=len(block_sizes[BLOCK_SIZES_KEPT:]),
         input_tokens=sum(request.input_tokens for request in requests),
         output_tokens=sum(request.output_tokens for request in requests),
         longest_session_s=max(_span_us(session) for session in trace.sessions) / 1e6,
@@ -73,6 +79,13 @@ def summarise(trace: "Trace") -> TraceSummary:
         notes=[_summary_of(note) for note in trace.notes[:NOTES_SHOWN]],
         first_sessions=[size_of(session) for session in trace.sessions[:SIZES_KEPT]],
     )
+
+
+def few_of(block_sizes: Collection[int]) -> str:
+    """The smallest: "16", "16 and 64", "2, 3, 4 and more"."""
+    names = [f"{size:,}" for size in sorted(block_sizes)[:BLOCK_SIZES_NAMED]]
+    names += ["more"] * (len(block_sizes) > len(names))
+    return " and ".join([", ".join(names[:-1])] * (len(names) > 1) + names[-1:])
 
 
 def size_of(session: "Session") -> SessionSize:

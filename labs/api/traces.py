@@ -37,7 +37,10 @@ class SummarySerializer(serializers.Serializer[Any]):
     block_references = serializers.IntegerField(
         help_text="Ids of the prompts' blocks, each time one is named."
     )
-    block_sizes = serializers.ListField(child=serializers.IntegerField(), help_text="Tokens in a block.")
+    block_sizes = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Tokens in a block: the smallest 20."
+    )
+    block_sizes_left_out = serializers.IntegerField(default=0, help_text="How many more there are.")
     input_tokens = serializers.IntegerField()
     output_tokens = serializers.IntegerField()
     longest_session_s = serializers.FloatField(help_text="From its first request to its last.")

@@ -19,6 +19,7 @@ from quiz.asking import learner_of
 from quiz.errors import InvalidInput, Refusal
 from simworkers import catalog
 from simworkers.inputs import trace_fields
+from simworkers.trace_summary import few_of
 
 
 @login_required
@@ -94,9 +95,10 @@ def card_of(trace: Trace) -> Card:
     facts = [(text, f"{summary[name]:,}") for name, text in FACTS.items() if name in summary]
     if not summary.get("has_sessions", True):
         facts[0] = (FACTS["sessions"], "none")
-    sizes = [f"{size:,}" for size in summary.get("block_sizes", [])]
+    sizes = summary.get("block_sizes", [])
     if sizes:
-        facts.append(("Tokens a block", " and ".join(sizes)))
+        different = len(sizes) + summary.get("block_sizes_left_out", 0)
+        facts.append(("Tokens a block", few_of(sizes) + f", {different:,} sizes" * (different > 2)))
     refused, repairs = summary.get("lines_refused", 0), summary.get("repairs", 0)
     notes = summary.get("notes", [])
     lines = f"Lines refused: {refused:,}, repairs: {repairs:,}" if refused or repairs else ""

@@ -2,13 +2,13 @@
 is read. Pydantic alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from simworkers.agents.params import AgentParams
 from simworkers.agents.work import MAX_WORK_S, seconds_of
 from simworkers.jobs import Fault
-from simworkers.trace_summary import SessionSize, TraceSummary
+from simworkers.trace_summary import SessionSize, TraceSummary, few_of
 
 MOST_REQUESTS = 30_000
 
@@ -32,7 +32,7 @@ def fault_of_summary(params: AgentParams, summary: TraceSummary) -> Fault | None
     played = summary.first_sessions[: params.sessions]
     if len(played) < params.sessions:
         return None
-    return fault_of_sizes(sorted({one.block_size for one in played})) or fault_of(params, counts_of(played))
+    return fault_of_sizes({one.block_size for one in played}) or fault_of(params, counts_of(played))
 
 
 def counts_of_all(summary: TraceSummary) -> Counts:
@@ -55,10 +55,10 @@ def counts_of(sessions: Sequence[SessionSize]) -> Counts:
     )
 
 
-def fault_of_sizes(block_sizes: Sequence[int]) -> Fault | None:
+def fault_of_sizes(block_sizes: Collection[int]) -> Fault | None:
     if len(block_sizes) < 2:
         return None
-    return "trace", f"has blocks of {' and '.join(map(str, block_sizes))} tokens, which one cache cannot hold"
+    return "trace", f"has blocks of {few_of(block_sizes)} tokens, which one cache cannot hold"
 
 
 def fault_of(params: AgentParams, played: Counts) -> Fault | None:

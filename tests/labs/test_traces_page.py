@@ -73,6 +73,16 @@ def test_tokens_a_block_are_shown_and_several_sizes_are_warned_of(page):
     assert shown.count("one cache has blocks of one size") == 1
 
 
+def test_of_very_many_block_sizes_a_few_are_kept_and_shown(page):
+    line = session().replace(b'"block_size": 4', b'"block_size": %d')
+    line = line.replace(b"[1, 2, 3]", b"[1]").replace(b"[1, 2]", b"[1]")
+    hand_in(page, b"".join(line % size for size in range(12, 1212)))
+    check_trace(Trace.objects.get().file_id)
+    summary = TraceFile.objects.get().summary
+    assert (len(summary["block_sizes"]), summary["block_sizes_left_out"]) == (20, 1180)
+    assert "<dt>Tokens a block</dt><dd>12, 13, 14 and more, 1,200 sizes</dd>" in text_of(page.get(URL))
+
+
 def test_rows_without_sessions_are_said_to_have_none(page):
     row = b'{"timestamp": 0, "input_length": 8, "output_length": 1, "hash_ids": [1]}\n'
     hand_in(page, row * 3)

@@ -23,6 +23,7 @@ TRACE: dict[str, Any] = {
         "subagent_requests": 158,
         "block_references": 1549169,
         "block_sizes": [64],
+        "block_sizes_left_out": 0,
         "input_tokens": 99184322,
         "output_tokens": 517841,
         "longest_session_s": 53056.0,

@@ -8,6 +8,7 @@ from itertools import pairwise
 from simworkers.agents.traffic.flags import HIT_RATE, Flags
 from simworkers.agents.traffic.runs import Chain, Ids, RunBook, common_length, split_into_runs
 from simworkers.agents.traffic.traces import Session, Trace, TraceRequest
+from simworkers.trace_summary import few_of
 
 MOST_US = 2**62
 OPENING = -1  # in place of a request: before the first one
@@ -83,9 +84,7 @@ def build_workload(
     ValueError where sessions differ in block size: a cache has one."""
     sizes = {session.block_size for session in trace.sessions}
     if len(sizes) != 1:
-        raise ValueError(
-            f"trace: one cache cannot hold blocks of {' and '.join(map(str, sorted(sizes)))} tokens"
-        )
+        raise ValueError(f"trace: one cache cannot hold blocks of {few_of(sizes)} tokens")
     (block_size,) = sizes
     agents: list[_Agent] = []
     for number, session in enumerate(trace.sessions):

@@ -45,6 +45,7 @@ def test_a_trace_of_usual_counts_is_played(counted):
     ("counted", "asked", "field", "told"),
     [
         ({"block_sizes": [16, 64]}, {"sessions": 30}, "trace", "16 and 64 tokens"),
+        ({"block_sizes": [*range(2, 22)]}, {"sessions": 30}, "trace", "blocks of 2, 3, 4 and more tokens"),
         (ROWS, {"search_load": True}, "search_load", "no load to search"),
         (ROWS, {"scored_as": "throughput"}, "scored_as", "no load to search"),
         (ROWS | {"requests": MOST_REQUESTS + 1}, {}, "trace", "30,001 requests"),
