@@ -7,6 +7,7 @@ Each takes JSON values and returns JSON values. They dump models as Python value
 turns a NaN inside a free-form dict into null: the caller must see it and refuse.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -76,12 +77,13 @@ def inspect_trace(path: str, progress: Progress) -> Any:
         read_trace,
     )
 
+    started_s = time.perf_counter()
     try:
         with Path(path).open("rb") as file:
             trace = read_trace(file)
     except BadTrace as error:
         raise InvalidCall(str(error)) from error
-    return summarise(trace).model_dump()
+    return summarise(trace, time.perf_counter() - started_s).model_dump()
 
 
 def arithmetic(progress: Progress) -> dict[str, str]:

@@ -32,6 +32,9 @@ class SessionSize(BaseModel):
     input_tokens: int = Field(ge=0)
     output_tokens: int = Field(ge=0)
     block_size: int = Field(ge=1)
+    subagent_requests: int = Field(0, ge=0)
+    side_by_side: int = Field(1, ge=0, description="Most of its agents at once.")
+    is_global: bool = Field(False, description="Other sessions may share its blocks.")
 
 
 class TraceSummary(BaseModel):
@@ -51,6 +54,7 @@ class TraceSummary(BaseModel):
     lines_refused: int = Field(ge=0)
     repairs: int = Field(ge=0, description="A line may have several.")
     notes: list[NoteSummary] = Field(max_length=NOTES_SHOWN, description="The first; all are counted.")
+    read_s: float = Field(0.0, ge=0, description="How long the check took to read it.")
     first_sessions: list[SessionSize] = Field(
         default=[],
         max_length=SIZES_KEPT,
@@ -58,8 +62,8 @@ class TraceSummary(BaseModel):
     )
 
 
-def summarise(trace: "Trace") -> TraceSummary:
-    """What a trace holds, and what was noticed while it was read."""
+def summarise(trace: "Trace", read_s: float = 0.0) -> TraceSummary:
+    """What a trace holds, and what was noticed while it was read, which took so long."""
     requests = [request for session in trace.sessions for request in session.requests]
     block_sizes = sorted({session.block_size for session in trace.sessions})
     return TraceSummary(
@@ -77,6 +81,7 @@ def summarise(trace: "Trace") -> TraceSummary:
         lines_refused=trace.lines_refused,
         repairs=trace.repairs,
         notes=[_summary_of(note) for note in trace.notes[:NOTES_SHOWN]],
+        read_s=read_s,
         first_sessions=[size_of(session) for session in trace.sessions[:SIZES_KEPT]],
     )
 
@@ -94,6 +99,9 @@ def size_of(session: "Session") -> SessionSize:
         input_tokens=sum(request.input_tokens for request in session.requests),
         output_tokens=sum(request.output_tokens for request in session.requests),
         block_size=session.block_size,
+        subagent_requests=sum(request.agent is not None for request in session.requests),
+        side_by_side=session.side_by_side,
+        is_global=session.space < 0,
     )
 
 

@@ -28,7 +28,7 @@ class NoteSerializer(serializers.Serializer[Any]):
 
 
 class SummarySerializer(serializers.Serializer[Any]):
-    """As simworkers/trace_summary.py counts it, without the sizes of sessions; a test compares the two."""
+    """As simworkers/trace_summary.py counts it, without what only runs are asked of; a test compares the two."""
 
     sessions = serializers.IntegerField(help_text="1 where the rows have no sessions.")
     has_sessions = serializers.BooleanField(default=True, help_text="False: the rows have none.")

@@ -3,10 +3,10 @@ is read. Pydantic alone.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simworkers.agents.params import AgentParams
-from simworkers.agents.work import MAX_WORK_S, seconds_of
+from simworkers.agents.work import MAX_WORK_S, Crowd, seconds_of
 from simworkers.jobs import Fault
 from simworkers.trace_summary import SessionSize, TraceSummary, few_of
 
@@ -15,7 +15,10 @@ MOST_REQUESTS = 30_000
 
 @dataclass(frozen=True)
 class Counts:
-    """Of what a run plays of a trace. runs: of blocks, over all prompts; 0 until they are known."""
+    """Of what a run plays of a trace. runs: of blocks, over all prompts; 0 until they are known.
+
+    sharing: requests beside which others with the same blocks may be open. open_at_once: [sessions] requests of each
+    that are; empty where all requests may be. read_s: to read the file, where that is yet to be done."""
 
     has_sessions: bool
     sessions: int  # each row is one where rows have none
@@ -23,6 +26,9 @@ class Counts:
     input_tokens: int
     output_tokens: int
     runs: int = 0
+    sharing: int = 0
+    open_at_once: tuple[float, ...] = ()
+    read_s: float = 0.0
 
 
 def fault_of_summary(params: AgentParams, summary: TraceSummary) -> Fault | None:
@@ -32,16 +38,21 @@ def fault_of_summary(params: AgentParams, summary: TraceSummary) -> Fault | None
     played = summary.first_sessions[: params.sessions]
     if len(played) < params.sessions:
         return None
-    return fault_of_sizes({one.block_size for one in played}) or fault_of(params, counts_of(played))
+    counts = replace(counts_of(played), read_s=summary.read_s)
+    return fault_of_sizes({one.block_size for one in played}) or fault_of(params, counts)
 
 
 def counts_of_all(summary: TraceSummary) -> Counts:
+    if summary.has_sessions and len(summary.first_sessions) == summary.sessions:
+        return replace(counts_of(summary.first_sessions), read_s=summary.read_s)
     return Counts(
         has_sessions=summary.has_sessions,
         sessions=summary.sessions if summary.has_sessions else summary.requests,
         requests=summary.requests,
         input_tokens=summary.input_tokens,
         output_tokens=summary.output_tokens,
+        sharing=summary.requests,
+        read_s=summary.read_s,
     )
 
 
@@ -52,7 +63,24 @@ def counts_of(sessions: Sequence[SessionSize]) -> Counts:
         requests=sum(one.requests for one in sessions),
         input_tokens=sum(one.input_tokens for one in sessions),
         output_tokens=sum(one.output_tokens for one in sessions),
+        sharing=sum(one.requests if one.is_global else one.subagent_requests for one in sessions),
+        open_at_once=tuple(_open_at_once(one) for one in sessions),
     )
+
+
+def _open_at_once(one: SessionSize) -> float:
+    """Of its own agent one at a time, of its subagents as many as run side by side."""
+    return 1 + one.subagent_requests / one.requests * max(one.side_by_side - 1, 0)
+
+
+def expected_s_of(params: AgentParams, played: Counts) -> float:
+    """Of a run that plays it."""
+    searched = params.search_load or params.scored_as != "none"  # any load, up to all of them
+    most = sorted(played.open_at_once, reverse=True)[: None if searched else params.sessions_at_once]
+    crowd = Crowd(sum(most) or played.requests, played.sharing / max(played.requests, 1))
+    values = params.model_dump() | {"sessions": played.sessions, "has_sessions": played.has_sessions}
+    tokens = played.input_tokens, played.output_tokens
+    return played.read_s + seconds_of(played.requests, *tokens, values, runs=played.runs, crowd=crowd)
 
 
 def fault_of_sizes(block_sizes: Collection[int]) -> Fault | None:
@@ -69,8 +97,7 @@ def fault_of(params: AgentParams, played: Counts) -> Fault | None:
     blamed = "sessions" if played.has_sessions else "trace"  # what may be cut down
     if played.requests > MOST_REQUESTS:
         return blamed, f"{played.requests:,} requests, at most {MOST_REQUESTS:,} are played"
-    values = params.model_dump() | {"sessions": played.sessions}
-    work_s = seconds_of(played.requests, played.input_tokens, played.output_tokens, values, runs=played.runs)
+    work_s = expected_s_of(params, played)
     if work_s > MAX_WORK_S:
         parted = f" and {played.runs:,} runs of blocks" if played.runs else ""
         return blamed, (

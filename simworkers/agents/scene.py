@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from simworkers import inputs
 from simworkers.agents.params import AgentParams
-from simworkers.agents.recorded import Counts, fault_of
+from simworkers.agents.recorded import counts_of, fault_of
 from simworkers.agents.room import kv_room_bytes
 from simworkers.agents.serving.cluster import Incident, Setup, Tiers
 from simworkers.agents.serving.cost import StepCost
@@ -19,6 +19,7 @@ from simworkers.agents.traffic.generator import GeneratorSpec, generate
 from simworkers.agents.traffic.traces import BadTrace, Trace, read_trace
 from simworkers.hardware import GB, GPUS
 from simworkers.jobs import InvalidParameter
+from simworkers.trace_summary import size_of
 
 
 @dataclass(frozen=True)
@@ -75,15 +76,9 @@ def sessions_of(params: AgentParams, seed: int) -> Trace:
 def _refuse_unplayable(params: AgentParams, trace: Trace, runs: int = 0) -> None:
     """InvalidParameter for what only the trace itself tells: its summary knows neither its runs of blocks nor what
     fewer sessions than it has would take."""
-    rows = [request for session in trace.sessions for request in session.requests]
-    counts = Counts(
-        has_sessions=trace.has_sessions,
-        sessions=len(trace.sessions),
-        requests=len(rows),
-        input_tokens=sum(row.input_tokens for row in rows),
-        output_tokens=sum(row.output_tokens for row in rows),
-        runs=runs,
-    )
+    counts = replace(counts_of([size_of(session) for session in trace.sessions]), runs=runs)
+    if not trace.has_sessions:
+        counts = replace(counts, has_sessions=False, sharing=counts.requests, open_at_once=())
     if fault := fault_of(params, counts):
         raise InvalidParameter(": ".join(fault))
 

@@ -1,10 +1,17 @@
-"""How long a run takes, from its parameters alone: what bounds it, and what decides how it is queued.
+"""How long a run takes, from its parameters and, of a recorded trace, from its counts: what bounds it, and what decides
+how it is queued.
 
 The constants were measured on one core of a small server, runs with little KV and much load: what a run takes stays
-below what is expected here.
+below what is expected here. Of recorded traces: the committed sessions, a sample of recorded ones and 100 and 256
+written ones, of which 3 to 6 times what whole runs took is expected; 2,000 rows of requests, 5 to 20 times; 1,280
+requests of agents that grow into little KV beside one another, 4 to 7 times; 1,500 subagents at once whose prompts have
+one token and whose answers 5 to 200,000, under 64 to 1,024 seats and KV for 1 to 200 of them, 3 to 20 times, more
+where KV is ample. One simulation of these alone took 1.2 times less than its part at the least.
 """
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 WORK_FIELDS = (
@@ -34,7 +41,11 @@ RUN_S = 0.0000008  # of one more in one simulation, where contexts part in many 
 RUN_IN_TIERS_S = 0.0000035  # of each in one simulation that has tiers
 RUN_ONCE_S = 0.000004  # of one more: building the workload, and replaying it
 STEP_S = 0.000009  # of a step that is simulated alone
-COMPARED = 7 * 5  # policies × loads, the loads small
+# Of a request in one simulation of a recorded trace, where many have seats at once. It is touched at the end of every
+# stretch of steps: at most once for each of its output tokens, and as often as others come, end or are pushed out.
+TOKEN_S = 0.000003
+STRETCH_S, STRETCH_S_A_SEAT, PUSHED_OUT_S_A_SEAT = 0.00003, 0.000001, 0.0000001
+COMPARED, LOADS = 7 * 5, 5  # policies × loads, the loads small; rows without sessions have one
 CAPS, WAYS = 7, 6  # simulations of a comparison of prefill caps, of ways to spend a memory budget
 SEARCHES = {"none": 3, "throughput": 1, "survival": 3, "routing": 3}  # of load, by what a run is scored as
 ANCHORS = {
@@ -46,13 +57,21 @@ ANCHORS = {
 ANCHOR_SEARCHES = 4  # of a run that is scored by throughput
 
 
+@dataclass(frozen=True)
+class Crowd:
+    """How many requests of a recorded trace are open at once, and the share whose blocks others may hold too."""
+
+    open_at_once: float
+    sharing: float
+
+
 def expected_s(values: Mapping[str, Any]) -> float:
-    """Seconds of one core. A recorded trace counts like a synthetic one of as many sessions, until it is read."""
-    turns_percent, context_percent = 100, 100
-    if values["trace"] == "synthetic":
-        turns_percent, context_percent = values["turns_percent"], values["context_percent"]
-    requests = values["sessions"] * REQUESTS_OF_A_SESSION * turns_percent / 100
-    tokens = requests * context_percent / 100
+    """Seconds of one core; of a recorded trace the most that a run may take, since parameters do not tell what it
+    holds: its runs are long ones."""
+    if values["trace"] != "synthetic":
+        return MAX_WORK_S
+    requests = values["sessions"] * REQUESTS_OF_A_SESSION * values["turns_percent"] / 100
+    tokens = requests * values["context_percent"] / 100
     return seconds_of(requests, tokens * INPUT_TOKENS, tokens * OUTPUT_TOKENS, values)
 
 
@@ -73,18 +92,35 @@ def seconds_of(
     output_tokens: float,
     values: Mapping[str, Any],
     runs: float | None = None,
+    crowd: Crowd | None = None,
 ) -> float:
     """Of a run over so many requests and tokens, all of them computed.
 
-    runs: of blocks, over all prompts (`traffic/runs.py`); None: as many as drawn sessions have."""
+    runs: of blocks, over all prompts (`traffic/runs.py`); None: as many as drawn sessions have.
+    crowd: None: no more than drawn sessions are, which REQUEST_S holds."""
     usual = requests * RUNS_OF_A_REQUEST
     runs = usual if runs is None else runs
     more = max(runs - usual, 0)
     a_request_s = REQUEST_S + REQUEST_S_A_REPLICA * values["replicas"]
+    if crowd and requests:
+        seats = min(crowd.open_at_once, values["max_requests"])
+        a_request_s += _seated_s(input_tokens / requests, output_tokens / requests, seats, crowd.sharing)
     alone = _steps_alone(input_tokens, output_tokens, values)
     a_simulation_s = requests * a_request_s + alone * STEP_S + more * RUN_S
     tiers_s = runs * RUN_IN_TIERS_S * _simulations_with_tiers(values)
     return float(START_S + a_simulation_s * _simulations(values) + tiers_s + more * RUN_ONCE_S)
+
+
+def _seated_s(input_tokens: float, output_tokens: float, seats: float, sharing: float) -> float:
+    """Of a mean request beside so many others.
+
+    Each time that a request is pushed out, those that stay grow into the blocks that it held: its prompt's, unless
+    others hold them too. So how often it comes to that goes with the logarithm of how much it grows.
+    """
+    own, shared = 1 + output_tokens / max(input_tokens, 1), 1 + output_tokens
+    pushed_out = sharing * math.log2(shared) + (1 - sharing) * math.log2(own)
+    stretches_s = (1 + pushed_out) * (STRETCH_S + STRETCH_S_A_SEAT * seats)
+    return min(output_tokens * TOKEN_S, stretches_s) + pushed_out * PUSHED_OUT_S_A_SEAT * seats
 
 
 def _steps_alone(input_tokens: float, output_tokens: float, values: Mapping[str, Any]) -> float:
@@ -101,7 +137,8 @@ def _simulations(values: Mapping[str, Any]) -> int:
     goal = values["scored_as"]
     searches = SEARCHES[goal] * values["search_load"] + ANCHOR_SEARCHES * (goal == "throughput")
     found = 2 + ANCHORS[goal] + searches * _searched(values["sessions"])
-    found += COMPARED * values["compare_policies"] + CAPS * values["compare_caps"]
+    compared = COMPARED // (1 if values.get("has_sessions", True) else LOADS)
+    found += compared * values["compare_policies"] + CAPS * values["compare_caps"]
     return int(found + WAYS * values["compare_tiers"])
 
 

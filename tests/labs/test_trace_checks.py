@@ -437,6 +437,14 @@ def test_a_cancelled_run_reads_its_file_no_more(learner, traced):
     assert list(unneeded()) == [mine.file]
 
 
+def test_a_run_on_a_recorded_trace_is_a_long_one(learner, lab):
+    agents, _ = Lab.objects.get_or_create(slug="agent-routing", defaults={"title": "Agents"})
+    file = ready(learner).file
+    params = {"trace": file.digest, "sessions": 1, "compare_policies": False}
+    assert submit_run(learner=learner, lab=agents, params=params).is_long
+    assert not submit_run(learner=learner, lab=agents, params=params | {"trace": "synthetic"}).is_long
+
+
 # The lab that takes traces ------------------------------------------------------------------------
 
 

@@ -207,6 +207,6 @@ def test_the_examples_have_the_shape_of_real_answers(api, learner):
     assert outline(shown.json()) == outline(examples.TRACE)
     assert "Retry-After" not in shown
     TraceSummary.model_validate(shown.json()["summary"], extra="forbid")
-    for_runs = {"first_sessions"}  # what is asked of a run before it is queued, and told nobody
+    for_runs = {"first_sessions", "read_s"}  # what is asked of a run before it is queued, and told nobody
     assert shown.json()["summary"].keys() == TraceSummary.model_fields.keys() - for_runs
     assert api.get(URL).json()["results"] == [shown.json()]

@@ -74,6 +74,7 @@ class Session:
     block_size: int
     requests: tuple[TraceRequest, ...]
     start_us: int = 0  # when it began; neither format says, so all sessions of a file begin together
+    side_by_side: int = 1  # most of its agents at once, as they stand in the file
 
 
 @dataclass
@@ -208,7 +209,7 @@ def _flatten(line: int, row: dict[str, Any]) -> "_Flat":
     if scope not in ("local", "global"):
         raise Refused("hash_id_scope", f"must be local or global, not {shown(scope)}")
     flat = _Flat(line, str(row["id"])[:200] if "id" in row else None, scope == "global", block_size)
-    flat.take(row["requests"], "requests", 0, _OWN, depth=0)
+    flat.side_by_side = flat.take(row["requests"], "requests", 0, _OWN, depth=0)
     if not flat.requests:
         raise Refused("requests", "has no request")
     return flat
@@ -237,6 +238,7 @@ class _Flat:
     notes: list[tuple[str, str]] = field(default_factory=list)
     names: set[str] = field(default_factory=set)  # of subagents so far
     fault: Refused | None = None  # of a marker's time, which may not count
+    side_by_side: int = 1
 
     def session(self, number: int, times: SubagentTimes) -> Session:
         """Its requests by time."""
@@ -250,16 +252,19 @@ class _Flat:
         if any(a is not b for a, b in zip(ordered, requests, strict=True)):
             self.notes.append(("requests", "were not in order of time, and were sorted"))
         name = f"session {number}" if self.id is None else self.id
-        return Session(name, number, -1 if self.is_global else number, self.block_size, tuple(ordered))
+        space = -1 if self.is_global else number
+        return Session(name, number, space, self.block_size, tuple(ordered), side_by_side=self.side_by_side)
 
-    def take(self, items: list[Any], at: str, marker_us: int, agent: _Agent, depth: int) -> None:
-        """marker_us: added to times."""
+    def take(self, items: list[Any], at: str, marker_us: int, agent: _Agent, depth: int) -> int:
+        """How many agents of the list run side by side at most. marker_us: added to times."""
+        most = beside = 0  # an agent waits for those that it has started
         for index, item in enumerate(items):
             place = f"{at}[{index}]"
             if not isinstance(item, dict):
                 raise Refused(place, "is no JSON object")
             if item.get("type") != "subagent":
                 self._take_request(item, place, marker_us, agent)
+                most, beside = max(most, 1), 0
                 continue
             if depth == MAX_DEPTH:
                 raise Refused(place, f"subagents are nested more than {MAX_DEPTH} deep")
@@ -271,7 +276,9 @@ class _Flat:
                 continue
             inner_us = marker_us + self._marker_us(item, place)
             started = _Agent(self._name(item.get("agent_id"), place), agent.name)
-            self.take(inner, f"{place}.requests", inner_us, started, depth + 1)
+            beside += self.take(inner, f"{place}.requests", inner_us, started, depth + 1)
+            most = max(most, beside)
+        return most
 
     def _take_request(self, item: dict[str, Any], place: str, marker_us: int, agent: _Agent) -> None:
         tokens = read_whole(item, "in", place)

@@ -1,12 +1,16 @@
 """What counts tell of a recorded trace: the same before a run is queued and once the trace is read."""
 
+import gzip
 import hashlib
+import io
+import json
+from pathlib import Path
 
 import pytest
 
 from simworkers import inputs
 from simworkers.agents.params import AgentParams
-from simworkers.agents.recorded import MOST_REQUESTS, fault_of_summary
+from simworkers.agents.recorded import MOST_REQUESTS, counts_of_all, expected_s_of, fault_of_summary
 from simworkers.agents.scene import build_scene
 from simworkers.agents.traffic.traces import read_trace
 from simworkers.jobs import InvalidParameter
@@ -102,3 +106,74 @@ def test_a_summary_tells_what_reading_would_tell(name, asked):
     with inputs.given({digest: path}), pytest.raises(InvalidParameter) as refused:
         build_scene(params, 1)
     assert found and str(refused.value) == ": ".join(found)
+
+
+# What a run takes: seconds as they were measured on one core, none of them in a test.
+
+FIXTURE = Path(__file__).parents[3] / "fixtures/traces/agent-sessions.jsonl.gz"
+CROWDED = {"sessions_at_once": 15, "start_gap_ms": 0, "replicas": 1, "kv_blocks": 1_000_000}
+
+
+def subagents(sessions, beside, output_tokens):
+    """What so many sessions hold, of subagents side by side whose prompts have one token."""
+    asked = [{"t": 0, "in": 1, "out": output_tokens, "hash_ids": [0]}]
+    agents = [{"type": "subagent", "t": 0, "requests": asked} for _ in range(beside)]
+    line = json.dumps({"block_size": 1, "requests": agents}).encode() + b"\n"
+    return summarise(read_trace(io.BytesIO(line * sessions)))
+
+
+def expected(summary, **asked):
+    params = AgentParams(trace="0" * 64, **{"compare_policies": False, "sessions": summary.sessions} | asked)
+    return expected_s_of(params, counts_of_all(summary))
+
+
+@pytest.mark.parametrize(
+    ("output_tokens", "asked", "taken_s"),
+    [
+        (20_000, {"max_requests": 1024}, 7.0),
+        (20_000, {"max_requests": 512}, 7.2),
+        (20_000, {"max_requests": 64, "kv_blocks": 300_000}, 1.5),
+        (20_000, {"max_requests": 1024, "kv_blocks": 25_000}, 2.8),
+        (200, {"max_requests": 1024, "kv_blocks": 8000}, 0.9),
+    ],
+)
+def test_many_subagents_with_long_answers_are_expected_to_take_more_than_they_took(
+    output_tokens, asked, taken_s
+):
+    seconds = expected(subagents(15, 100, output_tokens), **CROWDED | asked)
+    assert taken_s < seconds < 25 * taken_s
+
+
+def test_many_subagents_with_long_answers_are_not_compared():
+    summary = subagents(15, 100, 20_000)
+    params = AgentParams(trace="0" * 64, sessions=15, max_requests=1024, **CROWDED)
+    found = fault_of_summary(params, summary)
+    assert found and found[0] == "sessions" and "at most 120" in found[1]
+
+
+def test_usual_sessions_are_compared_and_expected_to_take_some_times_what_they_took():
+    summary = summarise(read_trace(io.BytesIO(gzip.decompress(FIXTURE.read_bytes()))))
+    assert 2.9 < expected(summary, compare_policies=True) < 7 * 2.9
+
+
+def test_seats_that_nobody_can_take_cost_nothing():
+    summary = subagents(2, 10, 20_000)
+    few, many = (expected(summary, max_requests=most) for most in (20, 1024))
+    assert few == many > expected(summary, max_requests=10)
+
+
+def test_what_runs_side_by_side_is_told_by_where_subagents_stand():
+    one = {"t": 0, "in": 1, "out": 1, "hash_ids": [0]}
+    pair = {
+        "type": "subagent",
+        "t": 0,
+        "requests": [one, {"type": "subagent", "t": 0, "requests": [one]}, one],
+    }
+    row = {"block_size": 1, "requests": [pair, one, pair, pair, pair | {"requests": []}, pair, one]}
+    (session,) = read_trace(io.BytesIO(json.dumps(row).encode())).sessions
+    assert session.side_by_side == 3
+
+
+def test_the_time_that_reading_took_counts():
+    assert fault({}, sessions=30) is None
+    assert "at most 120" in fault({"read_s": 119.5}, sessions=30)[1]
