@@ -1,5 +1,6 @@
 """What is told of a recorded trace before anybody runs it: counts, and what was noticed in its lines."""
 
+import math
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -7,7 +8,7 @@ from pydantic import BaseModel, Field
 
 if TYPE_CHECKING:  # a web process reads summaries, and loads no numpy for it
     from simworkers.agents.traffic.trace_notes import Note
-    from simworkers.agents.traffic.traces import Session, Trace
+    from simworkers.agents.traffic.traces import Session, Trace, TraceRequest
 
 NOTES_SHOWN = 50
 SIZES_KEPT = 256  # of sessions: as many as a run may ask for
@@ -32,9 +33,12 @@ class SessionSize(BaseModel):
     input_tokens: int = Field(ge=0)
     output_tokens: int = Field(ge=0)
     block_size: int = Field(ge=1)
-    subagent_requests: int = Field(0, ge=0)
-    side_by_side: int = Field(1, ge=0, description="Most of its agents at once.")
-    is_global: bool = Field(False, description="Other sessions may share its blocks.")
+    open_at_once: float = Field(
+        1.0, ge=0, description="Its requests that are: the mean over its agents' turns."
+    )
+    doublings: float = Field(
+        0.0, ge=0, description="How often answers double what each request holds for itself alone."
+    )
 
 
 class TraceSummary(BaseModel):
@@ -94,15 +98,21 @@ def few_of(block_sizes: Collection[int]) -> str:
 
 
 def size_of(session: "Session") -> SessionSize:
+    by_subagents = sum(request.agent is not None for request in session.requests)
     return SessionSize(
         requests=len(session.requests),
         input_tokens=sum(request.input_tokens for request in session.requests),
         output_tokens=sum(request.output_tokens for request in session.requests),
         block_size=session.block_size,
-        subagent_requests=sum(request.agent is not None for request in session.requests),
-        side_by_side=session.side_by_side,
-        is_global=session.space < 0,
+        open_at_once=1 + by_subagents / len(session.requests) * (session.side_by_side - 1),
+        doublings=sum(_doublings(session, request) for request in session.requests),
     )
+
+
+def _doublings(session: "Session", request: "TraceRequest") -> float:
+    """Other requests that are open may hold the prompt too where sessions share ids, or a subagent sent it."""
+    is_shared = session.space < 0 or request.agent is not None
+    return math.log2(1 + request.output_tokens / (1 if is_shared else max(request.input_tokens, 1)))
 
 
 def _span_us(session: "Session") -> int:

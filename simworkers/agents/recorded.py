@@ -17,8 +17,8 @@ MOST_REQUESTS = 30_000
 class Counts:
     """Of what a run plays of a trace. runs: of blocks, over all prompts; 0 until they are known.
 
-    sharing: requests beside which others with the same blocks may be open. open_at_once: [sessions] requests of each
-    that are; empty where all requests may be. read_s: to read the file, where that is yet to be done."""
+    open_at_once: [sessions] requests of each that are; empty where all may be. doublings: as SessionSize has them;
+    None: at most. read_s: to read the file, where that is yet to be done."""
 
     has_sessions: bool
     sessions: int  # each row is one where rows have none
@@ -26,8 +26,8 @@ class Counts:
     input_tokens: int
     output_tokens: int
     runs: int = 0
-    sharing: int = 0
     open_at_once: tuple[float, ...] = ()
+    doublings: float | None = None
     read_s: float = 0.0
 
 
@@ -51,7 +51,6 @@ def counts_of_all(summary: TraceSummary) -> Counts:
         requests=summary.requests,
         input_tokens=summary.input_tokens,
         output_tokens=summary.output_tokens,
-        sharing=summary.requests,
         read_s=summary.read_s,
     )
 
@@ -63,21 +62,16 @@ def counts_of(sessions: Sequence[SessionSize]) -> Counts:
         requests=sum(one.requests for one in sessions),
         input_tokens=sum(one.input_tokens for one in sessions),
         output_tokens=sum(one.output_tokens for one in sessions),
-        sharing=sum(one.requests if one.is_global else one.subagent_requests for one in sessions),
-        open_at_once=tuple(_open_at_once(one) for one in sessions),
+        open_at_once=tuple(one.open_at_once for one in sessions),
+        doublings=sum(one.doublings for one in sessions),
     )
-
-
-def _open_at_once(one: SessionSize) -> float:
-    """Of its own agent one at a time, of its subagents as many as run side by side."""
-    return 1 + one.subagent_requests / one.requests * max(one.side_by_side - 1, 0)
 
 
 def expected_s_of(params: AgentParams, played: Counts) -> float:
     """Of a run that plays it."""
     searched = params.search_load or params.scored_as != "none"  # any load, up to all of them
     most = sorted(played.open_at_once, reverse=True)[: None if searched else params.sessions_at_once]
-    crowd = Crowd(sum(most) or played.requests, played.sharing / max(played.requests, 1))
+    crowd = Crowd(sum(most) or played.requests, played.doublings)
     values = params.model_dump() | {"sessions": played.sessions, "has_sessions": played.has_sessions}
     tokens = played.input_tokens, played.output_tokens
     return played.read_s + seconds_of(played.requests, *tokens, values, runs=played.runs, crowd=crowd)

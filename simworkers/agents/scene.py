@@ -78,7 +78,7 @@ def _refuse_unplayable(params: AgentParams, trace: Trace, runs: int = 0) -> None
     fewer sessions than it has would take."""
     counts = replace(counts_of([size_of(session) for session in trace.sessions]), runs=runs)
     if not trace.has_sessions:
-        counts = replace(counts, has_sessions=False, sharing=counts.requests, open_at_once=())
+        counts = replace(counts, has_sessions=False, open_at_once=(), doublings=None)
     if fault := fault_of(params, counts):
         raise InvalidParameter(": ".join(fault))
 

@@ -59,10 +59,11 @@ ANCHOR_SEARCHES = 4  # of a run that is scored by throughput
 
 @dataclass(frozen=True)
 class Crowd:
-    """How many requests of a recorded trace are open at once, and the share whose blocks others may hold too."""
+    """How many requests of a recorded trace are open at once, and how often, over all, their answers double what each
+    holds for itself alone; None: at most."""
 
     open_at_once: float
-    sharing: float
+    doublings: float | None
 
 
 def expected_s(values: Mapping[str, Any]) -> float:
@@ -103,24 +104,23 @@ def seconds_of(
     more = max(runs - usual, 0)
     a_request_s = REQUEST_S + REQUEST_S_A_REPLICA * values["replicas"]
     if crowd and requests:
-        seats = min(crowd.open_at_once, values["max_requests"])
-        a_request_s += _seated_s(input_tokens / requests, output_tokens / requests, seats, crowd.sharing)
+        a_request_s += _seated_s(requests, output_tokens, values["max_requests"], crowd)
     alone = _steps_alone(input_tokens, output_tokens, values)
     a_simulation_s = requests * a_request_s + alone * STEP_S + more * RUN_S
     tiers_s = runs * RUN_IN_TIERS_S * _simulations_with_tiers(values)
     return float(START_S + a_simulation_s * _simulations(values) + tiers_s + more * RUN_ONCE_S)
 
 
-def _seated_s(input_tokens: float, output_tokens: float, seats: float, sharing: float) -> float:
-    """Of a mean request beside so many others.
+def _seated_s(requests: float, output_tokens: float, max_requests: int, crowd: Crowd) -> float:
+    """Of a mean request beside the others.
 
-    Each time that a request is pushed out, those that stay grow into the blocks that it held: its prompt's, unless
-    others hold them too. So how often it comes to that goes with the logarithm of how much it grows.
+    Each time that a request is pushed out, those that stay grow into the blocks that it held alone. So how often it
+    comes to that goes with the logarithm of how much it grows.
     """
-    own, shared = 1 + output_tokens / max(input_tokens, 1), 1 + output_tokens
-    pushed_out = sharing * math.log2(shared) + (1 - sharing) * math.log2(own)
+    seats, tokens = min(crowd.open_at_once, max_requests), output_tokens / requests
+    pushed_out = math.log2(1 + tokens) if crowd.doublings is None else crowd.doublings / requests
     stretches_s = (1 + pushed_out) * (STRETCH_S + STRETCH_S_A_SEAT * seats)
-    return min(output_tokens * TOKEN_S, stretches_s) + pushed_out * PUSHED_OUT_S_A_SEAT * seats
+    return min(tokens * TOKEN_S, stretches_s) + pushed_out * PUSHED_OUT_S_A_SEAT * seats
 
 
 def _steps_alone(input_tokens: float, output_tokens: float, values: Mapping[str, Any]) -> float:

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -111,7 +112,7 @@ def test_a_summary_tells_what_reading_would_tell(name, asked):
 # What a run takes: seconds as they were measured on one core, none of them in a test.
 
 FIXTURE = Path(__file__).parents[3] / "fixtures/traces/agent-sessions.jsonl.gz"
-CROWDED = {"sessions_at_once": 15, "start_gap_ms": 0, "replicas": 1, "kv_blocks": 1_000_000}
+CROWDED: dict[str, Any] = {"sessions_at_once": 15, "start_gap_ms": 0, "replicas": 1, "kv_blocks": 1_000_000}
 
 
 def subagents(sessions, beside, output_tokens):
@@ -160,6 +161,17 @@ def test_seats_that_nobody_can_take_cost_nothing():
     summary = subagents(2, 10, 20_000)
     few, many = (expected(summary, max_requests=most) for most in (20, 1024))
     assert few == many > expected(summary, max_requests=10)
+
+
+def test_requests_without_an_answer_do_not_hide_those_with_long_ones():
+    one = {"t": 0, "in": 1, "out": 20_000, "hash_ids": [0]}
+    silent = {"t": 1, "in": 200_000, "out": 0, "hash_ids": [*range(200_000)]}
+    short, long = (
+        summarise(read_trace(io.BytesIO(json.dumps({"block_size": 1, "requests": rows}).encode() + b"\n")))
+        for rows in ([one], [one, silent])
+    )
+    assert expected(long) > expected(short)
+    assert long.first_sessions[0].doublings == short.first_sessions[0].doublings
 
 
 def test_what_runs_side_by_side_is_told_by_where_subagents_stand():
