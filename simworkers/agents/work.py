@@ -1,12 +1,13 @@
 """How long a run takes, from its parameters and, of a recorded trace, from its counts: what bounds it, and what decides
 how it is queued.
 
-The constants were measured on one core of a small server, runs with little KV and much load: what a run takes stays
-below what is expected here. Of recorded traces: the committed sessions, a sample of recorded ones and 100 and 256
-written ones, of which 3 to 6 times what whole runs took is expected; 2,000 rows of requests, 5 to 20 times; 1,280
-requests of agents that grow into little KV beside one another, 4 to 7 times; 1,500 subagents at once whose prompts have
-one token and whose answers 5 to 200,000, under 64 to 1,024 seats and KV for 1 to 200 of them, 3 to 20 times, more
-where KV is ample. One simulation of these alone took 1.2 times less than its part at the least.
+The constants were measured on one core of a small server, runs with little KV and much load: what a run takes
+stays below what is expected here. Of recorded traces whole runs were measured: of the committed sessions, a
+sample of recorded ones, and 100 and 256 generated ones 3 to 6 times what they took is expected; of 2,000 rows
+of requests 9 to 24 times; of 256 agents side by side that grow into little KV 3 to 5 times; of 1,500
+subagents at once, whose prompts have one token and whose answers 200 to 20,000, 3 to 9 times under 64 to
+1,024 seats of one replica, 24 times where four share them or KV holds one. Where KV is ample it is more yet.
+One simulation alone took at least 1.2 times less than its part.
 """
 
 import math
