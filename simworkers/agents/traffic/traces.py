@@ -139,8 +139,8 @@ class _Reading:
             self._take(number, parse_line(line))
         except Refused as error:
             self.notes.add([_refusal(number, error.field, error.message)])
-        if self.notes.refused + len(self.other_lines) > MAX_REFUSED_LINES:
-            others = (_refusal(line, "requests", "is missing") for line in self.other_lines)
+        if self.notes.refused + len(self.other_notes) > MAX_REFUSED_LINES:
+            others = (_refusal(*note) for note in self.other_notes)
             first = next(iter(self.notes.kept or others))
             raise BadTrace(f"more than {MAX_REFUSED_LINES:,} lines cannot be used; {first}")
         if self.requests > MAX_REQUESTS:

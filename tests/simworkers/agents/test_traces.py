@@ -294,7 +294,7 @@ def test_a_line_without_end_is_refused(monkeypatch):
         (
             "MAX_REFUSED_LINES",
             b"{}\n" * 11,
-            "more than 10 lines cannot be used; line 1: requests: is missing",
+            "more than 10 lines cannot be used; line 1: is neither a session",
         ),
     ],
 )
