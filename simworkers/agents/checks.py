@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from simworkers.agents.compare import Searches
 from simworkers.agents.measure import Tokens, admitted
 from simworkers.agents.room import kv_room_bytes
 from simworkers.agents.scene import Scene
@@ -30,6 +31,19 @@ def check(scene: Scene, outcome: Outcome, recorded: Workload) -> dict[str, Invar
     if tiers.host_blocks or tiers.pool_blocks:
         found["write_back_keeps_up"] = _links_keep_up(outcome)
     return found
+
+
+def check_searches(searches: Searches, sessions: int) -> dict[str, Invariant]:
+    """What ended a search for the largest load: the floor, or that there were no more sessions."""
+    free = [name for name, one in vars(searches).items() if one and one.load == sessions]
+    if not free:
+        return {"the_floor_ends_the_search": HELD}
+    told = {"own": "as set", "round_robin": "under round robin", "bound": "with endless KV"}
+    named = " and ".join(told[name] for name in free)
+    event = (
+        f"all {sessions} sessions at once keep the floor {named}: more might, so this load is a lower bound"
+    )
+    return {"the_floor_ends_the_search": Invariant(state="broken_by_setting", first_event=event)}
 
 
 def _lone_replica(scene: Scene, recorded: Workload) -> Invariant:

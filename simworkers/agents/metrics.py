@@ -194,7 +194,8 @@ class AgentMetrics(Row):
     )
     search_sessions: int = metric(
         "sessions",
-        "Most sessions at once that keep the floor with none below them that breaks it; 0: none, or no search.",
+        "Most sessions at once that keep the floor with none below them that breaks it; 0: none, or no search. Where "
+        "all sessions keep it, more might, and this is a lower bound.",
         part="search",
         label="Searched load",
     )

@@ -4,7 +4,7 @@ import time
 from dataclasses import replace
 
 from simworkers.agents import measure
-from simworkers.agents.checks import check
+from simworkers.agents.checks import check, check_searches
 from simworkers.agents.compare import PLAYS_OF_A_SEARCH, compare_policies, count_plays, search_loads
 from simworkers.agents.metrics import AgentMetrics
 from simworkers.agents.params import AgentParams
@@ -41,6 +41,8 @@ def simulate(
     invariants = check(scene, outcome, recorded)
     teller.beat(0)
     searches = search_loads(scene, teller.step) if params.search_load else None
+    if searches:
+        invariants |= check_searches(searches, len(scene.workload.begins))
     anchors = find_anchors(params, seed, teller.step)
     policies, curves = compare_policies(scene, teller.step) if params.compare_policies else ([], [])
     metrics = AgentMetrics(

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simworkers.agents.load_search import search_load
+from tests.simworkers.agents.small_runs import report_of
 
 
 def by_definition(keeps, most):
@@ -64,3 +65,26 @@ def test_a_load_that_holds_above_one_that_fails_does_not_count():
 def test_a_floor_that_one_session_breaks_has_no_load():
     found = searched(lambda load: False, 8)
     assert (found.load, found.best, list(found.tried)) == (0, None, [1])
+
+
+def ended_by(**changes):
+    """What the report says of the search's end, and its load."""
+    report = report_of(search_load=True, **changes)
+    return report.invariants["the_floor_ends_the_search"], report.metrics["search_sessions"]
+
+
+def test_a_search_that_runs_out_of_sessions_says_that_its_load_is_a_lower_bound():
+    found, load = ended_by(floor_tokens_per_s=0.1)
+    assert load == report_of().metrics["sessions"]
+    assert found.state == "broken_by_setting"
+    assert (found.first_event or "").startswith(f"all {load} sessions at once keep the floor as set")
+    assert "lower bound" in (found.first_event or "")
+
+
+def test_a_search_that_the_floor_ends_says_nothing_more():
+    found, load = ended_by(floor_tokens_per_s=1000)
+    assert (found.state, found.first_event, load) == ("held", None, 0)
+
+
+def test_without_a_search_nothing_is_said_of_its_end():
+    assert "the_floor_ends_the_search" not in report_of().invariants
