@@ -95,7 +95,7 @@ def buy(seen: Seen) -> dict[str, Any]:
 
 def divide(seen: Seen) -> dict[str, Any]:
     """Small replicas if one GPU holds three long contexts beside the weights, else large ones, which hold the weights
-    least often; sessions stay until theirs is full."""
+    least often; sessions stay until theirs is full. At a floor that is near a lone session's pace, about one a GPU."""
     room_gb = seen["hbm_gb_of_a_gpu"] * seen["hbm_percent_for_weights_and_kv"] / 100 - seen["weights_gb"]
     size = 1 if room_gb * 1e9 / seen["kv_bytes_per_token"] >= 600_000 else 8
     return {
@@ -105,7 +105,7 @@ def divide(seen: Seen) -> dict[str, Any]:
             "pipeline_parallel": 1,
             "policy": "sticky_spill",
         },
-        "prediction": {"sessions_at_once": seen["sessions"], "tokens_per_gpu_s": 20.0},
+        "prediction": {"sessions_at_once": seen["gpu_budget"], "tokens_per_gpu_s": 40.0},
     }
 
 

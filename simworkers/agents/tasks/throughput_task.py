@@ -3,20 +3,30 @@
 Who divides the GPUs, routes and schedules decides how many sessions at once keep the floor. Many small replicas leave
 each little KV beside its copy of the weights; few large ones pay for links. Which is best depends on model and links,
 so no division answers all instances. The cluster of the instance is routed well today, as the lesson says, and divided
-badly, into small replicas.
+badly, into small replicas. Its floor is near the pace that one session alone has today, as fast tiers promise: it ends
+the search, since all sessions at once break it in every division.
 
 The sessions are those of the trace that the lab's author chose, where there is one and it tells people apart; else they
 are drawn.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from simworkers.agents.compare import search_loads
+from simworkers.agents.measure import meets_goal
 from simworkers.agents.params import AgentParams
 from simworkers.agents.room import HBM_PERCENT
+from simworkers.agents.scene import build_scene
 from simworkers.agents.serving.profiles import MODELS
 from simworkers.agents.session_params import SYNTHETIC
-from simworkers.agents.tasks.anchors import BASELINE_GPUS, BASELINE_POLICY, searched_rate, splits
+from simworkers.agents.tasks.anchors import (
+    BASELINE_GPUS,
+    BASELINE_POLICY,
+    searched_rate,
+    service_of,
+    splits,
+)
 from simworkers.agents.tasks.candidates import (
     Candidate,
     draw_between_anchors,
@@ -36,32 +46,39 @@ DRAWS = 60
 RECORDED_DRAWS = 12  # before the sessions are drawn instead: recorded ones take seconds
 PRACTICE_SEEDS = (1,)
 LEAST_DISTANCE = 1.2  # bound ÷ baseline
-EXPERT_REACHES = 0.8  # of the way from the baseline to the bound
+EXPERT_REACHES = 0.8  # of the way from the baseline to the bound …
+EXPERT_PASSES = 1.15  # … and at most: a bound that is left far behind is none
 MISLED_REACHES = 0.2  # at most
 LESSON_REACHES = 0.05  # less than this, which is a band of the rubric
 LESSON_CAPS = (256, 512, 1024)  # tokens: "cap long fresh prefills" names none
 GPUS = 16
-Cluster = tuple[str, str, str, int, float]  # model, GPU, link, µs to start a collective, floor in tokens/s
+SESSIONS = 40  # many and short: more than any division serves at the floor
+FLOORS_PERCENT = (92, 93, 94)  # of the interactivity that one session alone has on the cluster of today
+Cluster = tuple[str, str, str, int]  # model, GPU, link, µs to start a collective
 # Models whose small replicas hold KV enough and would wait for links if they were larger.
 SMALL_ONES: tuple[Cluster, ...] = (
-    ("qwen3-30b-a3b", "h200", "network", 40, 50.0),
-    ("qwen3-30b-a3b", "b200", "network", 40, 60.0),
+    ("qwen3-30b-a3b", "h200", "network", 28),
+    ("qwen3-30b-a3b", "h200", "network", 30),
+    ("qwen3-30b-a3b", "b200", "network", 16),
 )
 # Such as lose it beside their weights.
 LARGE_ONES: tuple[Cluster, ...] = (
-    ("qwen3-32b", "b200", "network", 40, 25.0),
-    ("qwen3-32b", "h100", "network", 20, 25.0),
-    ("llama-3.1-70b", "h200", "network", 20, 15.0),
-    ("llama-3.1-70b", "h200", "nvlink", 8, 25.0),
+    ("qwen3-32b", "b200", "nvlink", 8),
+    ("qwen3-32b", "h200", "nvlink", 8),
+    ("llama-3.1-70b", "h200", "nvlink", 8),
+    ("llama-3.1-70b", "b200", "nvlink", 8),
 )
-# Such as do so with contexts as long as recorded ones, of which the others hardly hold one.
+# Such as do so with contexts as long as recorded ones, of which the others hardly hold one; on NVLink large replicas
+# would keep the floor with all sessions that a trace has.
 LONG_ONES: tuple[Cluster, ...] = (
-    ("qwen3-32b", "h200", "network", 20, 20.0),
-    ("qwen3-32b", "h200", "nvlink", 8, 25.0),
-    ("llama-3.1-70b", "b200", "network", 20, 15.0),
-    ("llama-3.1-70b", "b200", "nvlink", 8, 25.0),
+    ("qwen3-32b", "h200", "network", 20),
+    ("qwen3-32b", "h200", "network", 40),
+    ("llama-3.1-70b", "b200", "network", 40),
 )
-KINDS = ((SMALL_ONES, ()), (LARGE_ONES, LONG_ONES))  # and what is added where sessions are recorded
+KINDS = (
+    (SMALL_ONES, SMALL_ONES),
+    (LARGE_ONES, LONG_ONES),
+)  # where sessions are drawn, where they are recorded
 SHOWN = (
     "trace",
     "model",
@@ -83,16 +100,16 @@ SHOWN = (
 
 def prepare(seed: int, progress: Progress) -> PreparedInstance:
     """Draw instances until one serves. Which kind of replica is right is drawn first, each as likely."""
-    clusters, where_recorded = one_of(Stream(seed, TASK, "kind"), KINDS)
+    where_drawn, where_recorded = one_of(Stream(seed, TASK, "kind"), KINDS)
     recorded = default_load()
-    if recorded and (found := _on_recorded(seed, progress, (*clusters, *where_recorded), recorded)):
+    if recorded and (found := _on_recorded(seed, progress, where_recorded, recorded)):
         return found
     return draw_between_anchors(
         seed,
         progress,
         task=TASK,
         draws=DRAWS,
-        draw_params=lambda stream: _draw_params(stream, clusters),
+        draw_params=lambda stream: _draw_params(stream, where_drawn),
         describe=_describe,
         serves=_serves,
     )
@@ -107,11 +124,8 @@ def _on_recorded(
         return None
 
     def draw_params(stream: Stream) -> AgentParams:
-        params = _draw_params(stream, fitting)
         sessions = load.sessions - stream.integer(load.sessions // 3 + 1)
-        return params.model_copy(
-            update={"trace": load.trace, "sessions": sessions, "sessions_at_once": sessions}
-        )
+        return _draw_params(stream, fitting, trace=load.trace, sessions=sessions, sessions_at_once=sessions)
 
     for draw in range(RECORDED_DRAWS):
         stream = Stream(seed, TASK, "recorded", draw)
@@ -121,9 +135,12 @@ def _on_recorded(
 
 
 def _serves(candidate: Candidate) -> bool:
-    """The expert's division comes near the bound; the lesson and pinned sessions on the cluster of today do not."""
-    anchors = candidate.anchors
-    if not 0 < anchors.low * LEAST_DISTANCE <= anchors.high:
+    """The floor binds; the expert's division comes near the bound; the lesson and pinned sessions on the cluster of
+    today do not."""
+    anchors, today = candidate.anchors, candidate.params
+    if not 0 < anchors.low * LEAST_DISTANCE <= anchors.high or serves_all(today, candidate.seed):
+        return False
+    if any(serves_all(divided, candidate.seed, is_endless=True) for divided in _divided(today)):
         return False
 
     def reached(choice: dict[str, Any]) -> float:
@@ -132,30 +149,55 @@ def _serves(candidate: Candidate) -> bool:
 
     if reached(_misled()) > MISLED_REACHES or any(reached(one) >= LESSON_REACHES for one in lessons()):
         return False
-    return reached(_best_in_practice(candidate.visible)) >= EXPERT_REACHES
+    expert = _best_in_practice(candidate.visible)
+    return EXPERT_REACHES <= reached(expert) <= EXPERT_PASSES and not serves_all(
+        candidate.chosen(expert), candidate.seed
+    )
 
 
-def _draw_params(stream: Stream, clusters: Sequence[Cluster]) -> AgentParams:
-    model, gpu, link, collective_us, floor = one_of(stream, clusters)
+def serves_all(params: AgentParams, seed: int, is_endless: bool = False) -> bool:
+    """All sessions at once keep the floor, so that not the floor but their number ends the search."""
+    try:
+        service = service_of(params, seed, is_endless)
+    except InvalidParameter:  # the model does not fit
+        return False
+    return meets_goal(service, len(service.ttft_us), params.floor_tokens_per_s)
+
+
+def _divided(params: AgentParams) -> Iterator[AgentParams]:
+    """The same in each division, sessions staying where they are."""
+    for split in splits(params):
+        yield params.model_copy(update={**split, "policy": "sticky"})
+
+
+def _draw_params(stream: Stream, clusters: Sequence[Cluster], **load: Any) -> AgentParams:
+    """load: what is said of the sessions, where they are recorded."""
+    model, gpu, link, collective_us = one_of(stream, clusters)
     values: dict[str, Any] = {
         "model": model,
         "gpu": gpu,
         "link": link,
         "collective_us": collective_us,
         "gpu_budget": GPUS,
-        "floor_tokens_per_s": floor,
-        "sessions": 16,
-        "sessions_at_once": 16,
-        "turns_percent": 12 + 2 * stream.integer(4),
-        "think_at_most_s": 3 + stream.integer(6),
-        "start_gap_ms": 250 + 250 * stream.integer(4),
+        "sessions": SESSIONS,
+        "sessions_at_once": SESSIONS,
+        "turns_percent": 7 + stream.integer(2),
+        "think_at_most_s": 2 + stream.integer(4),
+        "start_gap_ms": 100 + 50 * stream.integer(5),
         "policy": BASELINE_POLICY,
         "search_load": True,
         "scored_as": "throughput",
         "compare_policies": False,
     }
     today = {"tensor_parallel": BASELINE_GPUS, "replicas": GPUS // BASELINE_GPUS}
-    return AgentParams.model_validate(values | today)
+    return _at_a_floor(AgentParams.model_validate(values | today | load), one_of(stream, FLOORS_PERCENT))
+
+
+def _at_a_floor(params: AgentParams, percent: int) -> AgentParams:
+    """Of the interactivity that one session alone has on the cluster of today, in practice."""
+    lone = service_of(params.model_copy(update={"sessions_at_once": 1}), PRACTICE_SEEDS[0])
+    floor = int(lone.interactivity_p10 * percent / 10) / 10
+    return params.model_copy(update={"floor_tokens_per_s": floor})
 
 
 def _describe(params: AgentParams) -> dict[str, Any]:
@@ -211,9 +253,10 @@ def references(prepared: PreparedInstance) -> dict[str, Submission]:
     """
     visible = prepared.visible
     expert = _best_in_practice(visible)
-    chosen = _scene(visible).model_copy(update=expert)
-    rate = round(searched_rate(chosen, PRACTICE_SEEDS[0], chosen.policy), 1)
-    prediction = {"sessions_at_once": visible["sessions"], "tokens_per_gpu_s": rate}
+    played = _scene(visible).model_copy(update=expert | {"search_load": True, "scored_as": "throughput"})
+    found = search_loads(build_scene(played, PRACTICE_SEEDS[0]), lambda: None).own
+    rate = round(found.best.tokens_per_gpu_s, 1) if found.best else 0.0
+    prediction = {"sessions_at_once": found.load, "tokens_per_gpu_s": rate}
     return {
         who: Submission(params=params, prediction=prediction)
         for who, params in (("naive", {}), ("misconception", _misled()), ("expert", expert))

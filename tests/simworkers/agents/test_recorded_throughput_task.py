@@ -14,7 +14,7 @@ from simworkers.agents.params import AgentParams
 from simworkers.agents.recorded import counts_of, fault_of
 from simworkers.agents.simulate import simulate
 from simworkers.agents.tasks import throughput_task
-from simworkers.agents.tasks.anchors import Anchors, find_anchors, searched_rate
+from simworkers.agents.tasks.anchors import Anchors, find_anchors, searched_rate, splits
 from simworkers.agents.tasks.recorded_load import RecordedLoad, default_load
 from simworkers.agents.traffic.traces import read_trace
 from simworkers.jobs import PreparedInstance
@@ -92,6 +92,19 @@ def test_the_lesson_alone_earns_less_than_a_band(recorded, seed):
 def test_baseline_and_bound_lie_a_fifth_apart(recorded, seed):
     anchors = played(seed).anchors
     assert anchors.high >= 1.2 * anchors.low > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_all_sessions_at_once_break_the_floor_however_they_are_served(recorded, seed):
+    """So the floor ends every search, and not how many sessions the trace has."""
+    found = played(seed)
+    params = AgentParams.model_validate(found.prepared.params)
+    served = [params, params.model_copy(update=found.expert)]
+    assert not any(throughput_task.serves_all(one, found.prepared.seed) for one in served)
+    for split in splits(params):
+        endless = params.model_copy(update={**split, "policy": "sticky"})
+        assert not throughput_task.serves_all(endless, found.prepared.seed, is_endless=True)
 
 
 @pytest.mark.slow

@@ -1,13 +1,14 @@
 """The task `best-throughput` tells people apart: over 20 seeds the references separate by a stated gap."""
 
 import statistics
+from collections import Counter
 
 import pytest
 from pydantic import ValidationError
 
 from simworkers.agents.params import AgentParams
 from simworkers.agents.tasks import throughput_task
-from simworkers.agents.tasks.anchors import searched_rate
+from simworkers.agents.tasks.anchors import searched_rate, splits
 from simworkers.agents.tasks.throughput_task import GPUS, prepare
 from tests.simworkers.agents.tasks import (
     KINDS,
@@ -121,9 +122,29 @@ def test_an_instance_whose_bound_is_near_the_baseline_is_drawn_again(monkeypatch
 
 
 @pytest.mark.slow
-def test_the_prediction_names_what_the_search_finds():
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_floor_ends_the_search_and_not_the_number_of_sessions(seed):
+    """Of the cluster of today, of pinned sessions, of the expert, and of every division whose KV never runs out."""
+    drawn = instance(KIND, seed)
+    sessions = drawn.params["sessions"]
+    for who in ("naive", "misconception", "expert"):
+        assert measured(KIND, seed, who)["search_sessions"] < sessions
+    params = AgentParams.model_validate(drawn.params | {"policy": "sticky"})
+    for split in splits(params):
+        endless = params.model_copy(update=split)
+        assert not throughput_task.serves_all(endless, drawn.seed, is_endless=True)
+
+
+@pytest.mark.slow
+def test_the_expert_predicts_from_a_free_run_what_the_search_finds():
     for seed in range(3):
         predicted = references(KIND, seed)["expert"].prediction
-        assert predicted["tokens_per_gpu_s"] == pytest.approx(
-            measured(KIND, seed, "expert")["search_tokens_per_gpu_s"], rel=0.6
-        )
+        found = measured(KIND, seed, "expert")
+        assert predicted["sessions_at_once"] == pytest.approx(found["search_sessions"], rel=0.5)
+        assert predicted["tokens_per_gpu_s"] == pytest.approx(found["search_tokens_per_gpu_s"], rel=0.6)
+
+
+@pytest.mark.slow
+def test_no_load_is_the_largest_in_nearly_all():
+    loads = Counter(measured(KIND, seed, "expert")["search_sessions"] for seed in SEEDS)
+    assert max(loads.values()) <= 0.4 * len(SEEDS)
