@@ -122,8 +122,9 @@ def test_an_instance_is_drawn_on_the_labs_default_trace(practised, digest):
 
 
 def test_on_one_instance_whoever_keeps_a_session_where_it_was_earns_more_than_a_round_robin(practised):
+    """Not by the longest prefix, which sees no load and breaks a high floor."""
     scores = {policy: float(run["score"]) for policy, run in practised.items()}
-    assert scores["round_robin"] < min(scores["sticky"], scores["longest_prefix"])
+    assert scores["round_robin"] < scores["sticky"]
 
 
 def test_sessions_that_stay_in_a_good_division_earn_most_of_the_points(practised):

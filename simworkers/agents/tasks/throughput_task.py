@@ -10,7 +10,7 @@ The sessions are those of the trace that the lab's author chose, where there is 
 are drawn.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from simworkers.agents.compare import search_loads
@@ -123,24 +123,23 @@ def _on_recorded(
     if not fitting:
         return None
 
-    def draw_params(stream: Stream) -> AgentParams:
+    def draw(stream: Stream) -> PreparedInstance | None:
+        progress(0, 1)
         sessions = load.sessions - stream.integer(load.sessions // 3 + 1)
-        return _draw_params(stream, fitting, trace=load.trace, sessions=sessions, sessions_at_once=sessions)
+        params = _draw_params(stream, fitting, trace=load.trace, sessions=sessions, sessions_at_once=sessions)
+        if _runs_out(params, 0):  # soon told, and recorded sessions hang on no seed
+            return None
+        return draw_one(stream, progress, lambda _: params, _describe, _serves)
 
-    for draw in range(RECORDED_DRAWS):
-        stream = Stream(seed, TASK, "recorded", draw)
-        if found := draw_one(stream, progress, draw_params, _describe, _serves):
-            return found
-    return None
+    found = (draw(Stream(seed, TASK, "recorded", number)) for number in range(RECORDED_DRAWS))
+    return next((one for one in found if one), None)
 
 
 def _serves(candidate: Candidate) -> bool:
     """The floor binds; the expert's division comes near the bound; the lesson and pinned sessions on the cluster of
     today do not."""
     anchors, today = candidate.anchors, candidate.params
-    if not 0 < anchors.low * LEAST_DISTANCE <= anchors.high or serves_all(today, candidate.seed):
-        return False
-    if any(serves_all(divided, candidate.seed, is_endless=True) for divided in _divided(today)):
+    if not 0 < anchors.low * LEAST_DISTANCE <= anchors.high or _runs_out(today, candidate.seed):
         return False
 
     def reached(choice: dict[str, Any]) -> float:
@@ -164,10 +163,10 @@ def serves_all(params: AgentParams, seed: int, is_endless: bool = False) -> bool
     return meets_goal(service, len(service.ttft_us), params.floor_tokens_per_s)
 
 
-def _divided(params: AgentParams) -> Iterator[AgentParams]:
-    """The same in each division, sessions staying where they are."""
-    for split in splits(params):
-        yield params.model_copy(update={**split, "policy": "sticky"})
+def _runs_out(today: AgentParams, seed: int) -> bool:
+    """Whether sessions run out before the floor breaks: on the cluster of today, or in a division with endless KV."""
+    divided = (today.model_copy(update={**split, "policy": "sticky"}) for split in splits(today))
+    return serves_all(today, seed) or any(serves_all(one, seed, is_endless=True) for one in divided)
 
 
 def _draw_params(stream: Stream, clusters: Sequence[Cluster], **load: Any) -> AgentParams:
