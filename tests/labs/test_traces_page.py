@@ -79,6 +79,7 @@ def test_of_very_many_block_sizes_a_few_are_kept_and_shown(page):
     hand_in(page, b"".join(line % size for size in range(12, 1212)))
     check_trace(Trace.objects.get().file_id)
     summary = TraceFile.objects.get().summary
+    assert summary is not None
     assert (len(summary["block_sizes"]), summary["block_sizes_left_out"]) == (20, 1180)
     assert "<dt>Tokens a block</dt><dd>12, 13, 14 and more, 1,200 sizes</dd>" in text_of(page.get(URL))
 
