@@ -85,6 +85,12 @@ def learner(offering: Offering) -> Learner:
 
 
 @pytest.fixture
+def eve(offering: Offering) -> Learner:
+    """Somebody else in the class."""
+    return make_learner("eve", offering)
+
+
+@pytest.fixture
 def attempt(task: LabTask, offering: Offering, learner: Learner) -> TaskAttempt:
     """An open attempt whose instance is the lab's default scene."""
     return TaskAttempt.objects.create(

@@ -27,11 +27,6 @@ from tests.labs.trace_files import held, names_in, ready, session
 
 
 @pytest.fixture
-def eve(offering):
-    return make_learner("eve", offering)
-
-
-@pytest.fixture
 def after_commit(django_capture_on_commit_callbacks):
     return lambda: django_capture_on_commit_callbacks(execute=True)
 
