@@ -89,7 +89,8 @@ def browser(site: Site) -> Iterator[Browser]:
 
 @contextmanager
 def open_context(browser: Browser, site: Site, **options: Any) -> Iterator[BrowserContext]:
-    context = browser.new_context(base_url=site.url, **options)
+    # Without transitions: axe would judge the colours of a button that is on its way from one scheme to the other.
+    context = browser.new_context(base_url=site.url, reduced_motion="reduce", **options)
     context.set_default_timeout(ACTION_MS)
     try:
         yield context
