@@ -68,7 +68,7 @@ def claim_next(worker: Worker) -> uuid.UUID | None:
     return None
 
 
-def claim(file_id: int, worker: Worker | None = None) -> uuid.UUID | None:
+def claim(file_id: int, worker: Worker | None) -> uuid.UUID | None:
     """The lease, where nobody else is checking the file."""
     lease = uuid.uuid4()
     expires = Now() + timedelta(seconds=settings.RUN_LEASE_S)
@@ -78,12 +78,6 @@ def claim(file_id: int, worker: Worker | None = None) -> uuid.UUID | None:
         .update(lease=lease, lease_expires_at=expires, worker=worker, tries=F("tries") + 1)
     )
     return lease if is_won else None
-
-
-def check_trace(file_id: int) -> None:
-    """Check this file, whoever's turn it is; nothing where another does, or it is gone."""
-    if lease := persistently(lambda: claim(file_id)):
-        check_held(lease)
 
 
 def check_held(lease: uuid.UUID) -> None:

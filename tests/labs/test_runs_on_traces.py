@@ -12,7 +12,6 @@ from labs.models import Lab, Run, TaskAttempt, TraceFile
 from labs.preparation import prepare_attempt
 from labs.reflection import vary_run
 from labs.services import cancel_run, open_attempt, submit_run
-from labs.trace_checks import check_trace
 from labs.traces import offer_trace, unneeded
 from labs.verification import verify_run
 from quiz.errors import InvalidInput
@@ -21,7 +20,7 @@ from simworkers.trace_summary import TraceSummary
 from tests.labs.conftest import execute, report_for
 from tests.labs.test_api import client_of
 from tests.labs.test_services import pointers
-from tests.labs.trace_files import SUMMARY, draw_from_trace, held, ready, session, zipped
+from tests.labs.trace_files import SUMMARY, check_trace, draw_from_trace, held, ready, session, zipped
 
 
 def refusal(learner: Any, lab: Lab, trace: str) -> tuple[list[str], str]:

@@ -16,11 +16,11 @@ from labs.scheduling import claim_next as claim_next_run
 from labs.scheduling import register_worker
 from labs.services import submit_run
 from labs.sweeper import sweep
-from labs.trace_checks import OURS, check_next_trace, check_trace, claim_next, send_unheard_checks
+from labs.trace_checks import OURS, check_next_trace, claim_next, send_unheard_checks
 from tests.labs.conftest import report_for
 from tests.labs.test_api import client_of
 from tests.labs.test_services import in_parallel
-from tests.labs.trace_files import SUMMARY, held, session, zipped
+from tests.labs.trace_files import SUMMARY, check_trace, held, session, zipped
 from tests.simworkers.golden import shared_file
 
 

@@ -9,13 +9,12 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from labs import trace_storage
 from labs.api.examples import traces as examples
 from labs.models import Trace, TraceFile
-from labs.trace_checks import check_trace
 from labs.traces import offer_trace
 from simworkers.trace_summary import TraceSummary
 from tests.labs.conftest import make_learner
 from tests.labs.test_api import client_of, pointers
 from tests.labs.test_examples import outline
-from tests.labs.trace_files import SUMMARY, held, names_in, ready, session, zipped
+from tests.labs.trace_files import SUMMARY, check_trace, held, names_in, ready, session, zipped
 
 URL = "/api/v1/traces/"
 

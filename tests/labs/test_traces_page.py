@@ -8,12 +8,11 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from labs.models import Run, Trace, TraceFile
 from labs.preparation import prepare_attempt
 from labs.services import open_attempt, submit_run
-from labs.trace_checks import check_trace
 from labs.traces import give_up, offer_trace
 from labs.views.tasks import drawn_scenario
 from labs.views.traces import size_text
 from tests.labs.conftest import make_learner
-from tests.labs.trace_files import SUMMARY, held, ready, session
+from tests.labs.trace_files import SUMMARY, check_trace, held, ready, session
 
 URL = "/labs/traces/"
 

@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from labs.models import Lab, LabTask, Trace, TraceFile
+from labs.trace_checks import check_held, claim
 from labs.traces import hand_in
 from quiz.models import Learner
 from simworkers import catalog
@@ -95,3 +96,9 @@ def draw_from_trace(monkeypatch: pytest.MonkeyPatch, task: LabTask) -> None:
     job = task.lab.job
     kind = replace(task.task_kind, draws_from_trace=True)
     monkeypatch.setitem(catalog._JOBS, job.name, replace(job, tasks={**job.tasks, kind.name: kind}))
+
+
+def check_trace(file_id: int) -> None:
+    """Check this file, whoever's turn it is; nothing where another does, or it is gone."""
+    if lease := claim(file_id, worker=None):
+        check_held(lease)
